@@ -1,0 +1,23 @@
+//! The wall clock in the formats of the API.
+
+use jiff::Timestamp;
+
+/// Now, as `metadata.creationTimestamp` has it: RFC 3339, whole seconds, UTC.
+pub fn now_rfc3339() -> String {
+    rfc3339(Timestamp::now())
+}
+
+/// A moment in RFC 3339, whole seconds, UTC.
+pub fn rfc3339(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Now, in seconds since 1970.
+pub fn now_seconds() -> i64 {
+    Timestamp::now().as_second()
+}
+
+/// A moment in RFC 3339 with microseconds, as leases and events have it.
+pub fn rfc3339_micro(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}

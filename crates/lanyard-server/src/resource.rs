@@ -1,0 +1,221 @@
+//! The description of a resource type: everything the generic registry must know to serve it.
+//!
+//! A [`Resource`] is one stored kind with one or more [`View`]s of it: the group versions through which
+//! clients see it. Type-specific behaviour is behind the [`Rules`] trait; there is no CRUD code per type.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{field::FieldError, schema::Struct};
+
+/// One stored kind and how it is served.
+pub struct Resource {
+    /// The segment of the storage key, e.g. `configmaps` or `clusterroles.rbac.authorization.k8s.io`.
+    pub storage: &'static str,
+    /// The plural name in URLs.
+    pub plural: &'static str,
+    /// The singular name.
+    pub singular: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// Short names for kubectl.
+    pub short_names: &'static [&'static str],
+    /// Categories for kubectl.
+    pub categories: &'static [&'static str],
+    /// Whether its objects live in namespaces.
+    pub scope: Scope,
+    /// The verbs offered on the main resource.
+    pub verbs: &'static [&'static str],
+    /// Subresources that the registry itself serves as parts of the object.
+    pub subresources: &'static [Subresource],
+    /// The group versions, preferred first; the first is the stored form.
+    pub views: Vec<View>,
+    /// Type-specific behaviour.
+    pub rules: Arc<dyn Rules>,
+}
+
+/// Where objects of a type live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the cluster as a whole.
+    Cluster,
+    /// In a namespace.
+    Namespaced,
+}
+
+/// One group version of a resource.
+pub struct View {
+    /// The API group, empty for core.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The fields that objects may have in this version.
+    pub schema: &'static Struct,
+    /// How to go from and to the stored form; `None` when they are the same but for `apiVersion`.
+    pub conversion: Option<Conversion>,
+}
+
+impl View {
+    /// The `apiVersion` of objects in this view: `v1` or `group/v1`.
+    pub fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+}
+
+/// Conversion between a view and the stored form; both ways must not lose anything.
+#[derive(Clone, Copy)]
+pub struct Conversion {
+    /// From the stored form to this view.
+    pub from_stored: fn(&mut Value),
+    /// From this view to the stored form.
+    pub to_stored: fn(&mut Value),
+}
+
+/// A part of an object with an address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subresource {
+    /// `/status`: get, update and patch change only `status`.
+    Status,
+    /// `/finalize` of namespaces: update changes only `spec.finalizers`.
+    Finalize,
+}
+
+/// Which write rules apply: the whole object or a subresource, and through which view.
+#[derive(Clone, Copy)]
+pub struct WriteContext<'a> {
+    /// The view of the request.
+    pub view: &'a View,
+    /// The subresource written to, if any.
+    pub subresource: Option<Subresource>,
+}
+
+/// Type-specific behaviour. Objects are in the stored form, schema-checked and defaulted.
+pub trait Rules: Send + Sync + 'static {
+    /// Fills in defaults; runs on every write before anything else.
+    fn apply_defaults(&self, _object: &mut Value) {}
+
+    /// Clears and sets what the server owns on creation (e.g. drops `status`).
+    fn prepare_create(&self, _object: &mut Value) {}
+
+    /// Restores what an update may not touch (e.g. `status` on a main update, all else on `/status`).
+    fn prepare_update(&self, _new: &mut Value, _old: &Value, _context: WriteContext<'_>) {}
+
+    /// The problems of a new object, beyond those of its metadata.
+    fn validate(&self, object: &Value, context: WriteContext<'_>) -> Vec<FieldError>;
+
+    /// The problems of a changed object, beyond those of its metadata.
+    fn validate_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        context: WriteContext<'_>,
+    ) -> Vec<FieldError>;
+
+    /// Texts for `Warning` headers.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether [`Rules::validate`] looks at the metadata itself, as much as it wants to; the rules for
+    /// all metadata then only come after it, and only when it found nothing.
+    fn checks_metadata(&self) -> bool {
+        false
+    }
+
+    /// What names are allowed.
+    fn name_rule(&self) -> NameRule {
+        NameRule::DnsSubdomain
+    }
+
+    /// Whether PUT on a missing name creates it.
+    fn create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether PUT without a resource version overwrites whatever is there.
+    fn unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether `metadata.generation` is kept: 1 at creation, one more with each change that this
+    /// function calls one.
+    fn generation_changes(&self, _new: &Value, _old: &Value) -> Option<bool> {
+        None
+    }
+
+    /// Whether nothing but `metadata.finalizers` can hold back a deletion now.
+    fn deletion_ready(&self, _object: &Value) -> bool {
+        true
+    }
+
+    /// Whether a deletion answers with the object that is gone, rather than with its name and uid.
+    fn returns_deleted(&self) -> bool {
+        false
+    }
+
+    /// Whether objects can have dependents for the garbage collector to look after.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
+    /// Shows in the object that its deletion has begun.
+    fn mark_deleting(&self, _object: &mut Value) {}
+
+    /// Seconds after which an object deletes itself.
+    fn time_to_live(&self, _object: &Value) -> Option<u64> {
+        None
+    }
+
+    /// The columns of the table that `kubectl get` prints.
+    fn columns(&self) -> &'static [Column];
+
+    /// The cells of one row, in the order of the columns. `now` is in seconds since 1970.
+    fn cells(&self, object: &Value, now: i64) -> Vec<Value>;
+
+    /// Field selectors beyond `metadata.name` and `metadata.namespace`.
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The stored field that a field selector of a view means; nothing when the view has no such one.
+    fn selectable_in_view(&self, _view: &View, field: &str) -> Option<&'static str> {
+        self.selectable_fields().iter().copied().find(|known| *known == field)
+    }
+
+    /// The value of a selectable field, empty when not set.
+    fn selectable_field(&self, _object: &Value, _field: &str) -> String {
+        String::new()
+    }
+}
+
+/// One column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// `string`, `integer` or `date`.
+    pub kind: &'static str,
+    /// `name` for the first column, else empty.
+    pub format: &'static str,
+    /// One sentence.
+    pub description: &'static str,
+    /// 0 is always shown, 1 only with `-o wide`.
+    pub priority: u8,
+}
+
+/// What names objects of a type may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain: most types.
+    DnsSubdomain,
+    /// RFC 1123 label: namespaces.
+    DnsLabel,
+    /// RFC 1035 label: services.
+    Dns1035Label,
+    /// Anything that fits into a path segment: RBAC.
+    PathSegment,
+}

@@ -1,0 +1,47 @@
+//! The built-in kinds: their fields, defaults, rules and columns, one file per kind or group.
+//!
+//! Everything here is a description or a pure function over JSON trees; the generic registry does the
+//! serving. The rules and their texts are those of kube-apiserver 1.36.
+
+mod age;
+mod column;
+mod config_map;
+mod event;
+mod key_pair;
+mod lease;
+mod names;
+mod namespace;
+pub mod object_meta;
+mod rbac;
+mod secret;
+mod service;
+mod service_account;
+
+pub use age::age;
+pub use names::{validate_label_key, validate_label_value, validate_name};
+
+use crate::resource::Resource;
+
+/// Every built-in kind that the registry serves.
+pub fn all() -> Vec<Resource> {
+    vec![
+        namespace::resource(),
+        config_map::resource(),
+        secret::resource(),
+        event::resource(),
+        service_account::resource(),
+        service::resource(),
+        lease::resource(),
+        rbac::role(),
+        rbac::cluster_role(),
+        rbac::role_binding(),
+        rbac::cluster_role_binding(),
+    ]
+}
+
+/// The verbs of an ordinary kind, in the order of discovery.
+const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! The kinds of role-based access control: roles are lists of rules, bindings give them to subjects.
+
+mod validate;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    ALL_VERBS,
+    column::{self, AGE, NAME, age_cell, name_cell},
+};
+use crate::{
+    field::FieldError,
+    object::ObjectExt,
+    resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
+    schema::{
+        Field, STRING, STRINGS, Struct, Type,
+        meta::{API_VERSION, KIND, LABEL_SELECTOR, METADATA},
+    },
+};
+
+/// The group of all four kinds.
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role() -> Resource {
+    resource(
+        "roles.rbac.authorization.k8s.io",
+        ["roles", "role", "Role"],
+        &ROLE,
+        Arc::new(Roles { scope: Scope::Namespaced }),
+    )
+}
+
+pub(super) fn cluster_role() -> Resource {
+    resource(
+        "clusterroles.rbac.authorization.k8s.io",
+        ["clusterroles", "clusterrole", "ClusterRole"],
+        &CLUSTER_ROLE,
+        Arc::new(Roles { scope: Scope::Cluster }),
+    )
+}
+
+pub(super) fn role_binding() -> Resource {
+    resource(
+        "rolebindings.rbac.authorization.k8s.io",
+        ["rolebindings", "rolebinding", "RoleBinding"],
+        &ROLE_BINDING,
+        Arc::new(Bindings { scope: Scope::Namespaced }),
+    )
+}
+
+pub(super) fn cluster_role_binding() -> Resource {
+    resource(
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        ["clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding"],
+        &CLUSTER_ROLE_BINDING,
+        Arc::new(Bindings { scope: Scope::Cluster }),
+    )
+}
+
+fn resource(
+    storage: &'static str,
+    [plural, singular, kind]: [&'static str; 3],
+    schema: &'static Struct,
+    rules: Arc<dyn Rules>,
+) -> Resource {
+    let scope = if kind.starts_with("Cluster") { Scope::Cluster } else { Scope::Namespaced };
+    Resource {
+        storage,
+        plural,
+        singular,
+        kind,
+        short_names: &[],
+        categories: &[],
+        scope,
+        verbs: ALL_VERBS,
+        subresources: &[],
+        views: vec![View { group: GROUP, version: "v1", schema, conversion: None }],
+        rules,
+    }
+}
+
+const RULES: Field = Field::always("rules", Type::List(&POLICY_RULE_TYPE));
+const SUBJECTS: Field = Field::omit_empty("subjects", Type::List(&SUBJECT_TYPE));
+const ROLE_REF: Field = Field::always("roleRef", Type::Struct(&ROLE_REFERENCE));
+
+static POLICY_RULE_TYPE: Type = Type::Struct(&POLICY_RULE);
+static SUBJECT_TYPE: Type = Type::Struct(&SUBJECT);
+
+static ROLE: Struct = Struct::new("Role", &[KIND, API_VERSION, METADATA, RULES]);
+
+static CLUSTER_ROLE: Struct = Struct::new(
+    "ClusterRole",
+    &[
+        KIND,
+        API_VERSION,
+        METADATA,
+        RULES,
+        Field::pointer("aggregationRule", Type::Struct(&AGGREGATION_RULE)),
+    ],
+);
+
+static ROLE_BINDING: Struct =
+    Struct::new("RoleBinding", &[KIND, API_VERSION, METADATA, SUBJECTS, ROLE_REF]);
+
+static CLUSTER_ROLE_BINDING: Struct =
+    Struct::new("ClusterRoleBinding", &[KIND, API_VERSION, METADATA, SUBJECTS, ROLE_REF]);
+
+static POLICY_RULE: Struct = Struct::new(
+    "PolicyRule",
+    &[
+        Field::always("verbs", STRINGS),
+        Field::omit_empty("apiGroups", STRINGS),
+        Field::omit_empty("resources", STRINGS),
+        Field::omit_empty("resourceNames", STRINGS),
+        Field::omit_empty("nonResourceURLs", STRINGS),
+    ],
+);
+
+static AGGREGATION_RULE: Struct = Struct::new(
+    "AggregationRule",
+    &[Field::omit_empty("clusterRoleSelectors", Type::List(&Type::Struct(&LABEL_SELECTOR)))],
+);
+
+static SUBJECT: Struct = Struct::new(
+    "Subject",
+    &[
+        Field::always("kind", STRING),
+        Field::omit_empty("apiGroup", STRING),
+        Field::always("name", STRING),
+        Field::omit_empty("namespace", STRING),
+    ],
+);
+
+static ROLE_REFERENCE: Struct = Struct::new(
+    "RoleRef",
+    &[
+        Field::always("apiGroup", STRING),
+        Field::always("kind", STRING),
+        Field::always("name", STRING),
+    ],
+);
+
+static ROLE_COLUMNS: [Column; 2] = [
+    NAME,
+    Column {
+        name: "Created At",
+        kind: "date",
+        format: "",
+        description: "The time at which the object was created, by the clock of the server.",
+        priority: 0,
+    },
+];
+
+static BINDING_COLUMNS: [Column; 6] = [
+    NAME,
+    column::text("Role", "The role that the subjects get."),
+    AGE,
+    column::wide("Users", "The users that get the role."),
+    column::wide("Groups", "The groups whose members get the role."),
+    column::wide("ServiceAccounts", "The service accounts that get the role."),
+];
+
+/// Role and ClusterRole.
+struct Roles {
+    scope: Scope,
+}
+
+impl Rules for Roles {
+    fn validate(&self, object: &Value, _context: WriteContext<'_>) -> Vec<FieldError> {
+        validate::role(object, self.scope, None)
+    }
+
+    fn validate_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _context: WriteContext<'_>,
+    ) -> Vec<FieldError> {
+        validate::role(new, self.scope, Some(old))
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn create_on_update(&self) -> bool {
+        true
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        &ROLE_COLUMNS
+    }
+
+    fn cells(&self, object: &Value, _now: i64) -> Vec<Value> {
+        let created = match object.text(&["metadata", "creationTimestamp"]) {
+            "" => "0001-01-01T00:00:00Z",
+            created => created,
+        };
+        vec![name_cell(object), created.into()]
+    }
+}
+
+/// RoleBinding and ClusterRoleBinding.
+struct Bindings {
+    scope: Scope,
+}
+
+impl Rules for Bindings {
+    fn apply_defaults(&self, object: &mut Value) {
+        if object.text(&["roleRef", "apiGroup"]).is_empty() {
+            object["roleRef"]["apiGroup"] = GROUP.into();
+        }
+        let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+        for subject in subjects.into_iter().flatten() {
+            if matches!(subject.text(&["kind"]), "User" | "Group")
+                && subject.text(&["apiGroup"]).is_empty()
+            {
+                subject["apiGroup"] = GROUP.into();
+            }
+        }
+    }
+
+    fn validate(&self, object: &Value, _context: WriteContext<'_>) -> Vec<FieldError> {
+        validate::binding(object, self.scope)
+    }
+
+    fn validate_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _context: WriteContext<'_>,
+    ) -> Vec<FieldError> {
+        let mut errors = validate::binding(new, self.scope);
+        errors.extend(validate::role_reference_change(new, old));
+        errors
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn create_on_update(&self) -> bool {
+        true
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        &BINDING_COLUMNS
+    }
+
+    fn cells(&self, object: &Value, now: i64) -> Vec<Value> {
+        let role =
+            format!("{}/{}", object.text(&["roleRef", "kind"]), object.text(&["roleRef", "name"]));
+        vec![
+            name_cell(object),
+            role.into(),
+            age_cell(object, now),
+            subjects_of_kind(object, "User").into(),
+            subjects_of_kind(object, "Group").into(),
+            subjects_of_kind(object, "ServiceAccount").into(),
+        ]
+    }
+}
+
+fn subjects_of_kind(object: &Value, kind: &str) -> String {
+    let subjects = object.get("subjects").and_then(Value::as_array);
+    let names: Vec<_> = subjects
+        .into_iter()
+        .flatten()
+        .filter(|subject| subject.text(&["kind"]) == kind)
+        .map(|subject| match kind {
+            "ServiceAccount" => {
+                format!("{}/{}", subject.text(&["namespace"]), subject.text(&["name"]))
+            }
+            _ => subject.text(&["name"]).to_owned(),
+        })
+        .collect();
+    names.join(", ")
+}
