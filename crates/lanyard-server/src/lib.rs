@@ -1,4 +1,30 @@
-//! A Kubernetes-compatible API server on a `lanyard_store::Store`.
+//! A Kubernetes-compatible API server on a [`lanyard_store::Store`].
 //!
-//! A request flows one way: bytes (`http`) -> `request` -> identity (`authn`) -> decision
-//! (`authz`) -> object (`registry`) -> revision (store) -> bytes.
+//! A request flows one way: bytes ([`http`]) -> [`request`] -> identity ([`authn`]) -> decision
+//! ([`authz`]) -> object ([`registry`]) -> revision (store) -> bytes.
+
+pub mod admission;
+pub mod audit;
+pub mod authn;
+pub mod authz;
+pub mod clock;
+pub mod collection;
+pub mod controllers;
+pub mod discovery;
+pub mod encoded;
+pub mod field;
+pub mod http;
+pub mod metrics;
+pub mod negotiate;
+pub mod object;
+pub mod patch;
+pub mod pki;
+pub mod registry;
+pub mod request;
+pub mod resource;
+pub mod reviews;
+pub mod schema;
+pub mod selector;
+pub mod server;
+pub mod status;
+pub mod types;

@@ -1,0 +1,342 @@
+//! What this server serves, in the two forms that clients ask for: the legacy lists per group version,
+//! and the aggregated document with an ETag.
+
+use std::fmt::Write as _;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::{
+    registry::Served,
+    resource::{Scope, Subresource},
+    reviews::Review,
+};
+
+/// The order of groups, as upstream's priorities have it: kubectl takes a short name from the first.
+const GROUP_ORDER: [&str; 6] = [
+    "",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "rbac.authorization.k8s.io",
+    "coordination.k8s.io",
+];
+
+/// Everything that discovery answers with, made once per change of the served types.
+pub struct Discovery {
+    groups: Vec<Group>,
+    /// `/api` in the aggregated form.
+    pub core: Document,
+    /// `/apis` in the aggregated form.
+    pub named: Document,
+}
+
+/// A body and its entity tag.
+pub struct Document {
+    /// The JSON.
+    pub body: String,
+    /// A strong tag, quoted.
+    pub etag: String,
+}
+
+struct Group {
+    name: &'static str,
+    versions: Vec<Version>,
+}
+
+struct Version {
+    name: &'static str,
+    resources: Vec<Entry>,
+}
+
+/// One resource or subresource.
+struct Entry {
+    name: &'static str,
+    subresource: Option<&'static str>,
+    singular: &'static str,
+    kind: &'static str,
+    /// Group and version of the kind, where they differ from the resource's.
+    foreign: Option<(&'static str, &'static str)>,
+    namespaced: bool,
+    /// Group and version of the form that is stored.
+    stored: (&'static str, &'static str),
+    verbs: &'static [&'static str],
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+}
+
+impl Discovery {
+    /// The documents for the served types.
+    pub fn new(served: &Served) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        for collection in &served.collections {
+            let resource = &collection.resource;
+            for view in &resource.views {
+                let entries = entries(resource);
+                version_of(&mut groups, view.group, view.version).resources.extend(entries);
+            }
+        }
+        for review in Review::ALL {
+            let version = version_of(&mut groups, review.group(), "v1");
+            version.resources.push(Entry {
+                name: review.plural(),
+                subresource: None,
+                singular: review.singular(),
+                kind: review.kind(),
+                foreign: None,
+                namespaced: review.namespaced(),
+                stored: (review.group(), "v1"),
+                verbs: &["create"],
+                short_names: &[],
+                categories: &[],
+            });
+        }
+        groups.sort_by_key(|group| GROUP_ORDER.iter().position(|name| *name == group.name));
+        for version in groups.iter_mut().flat_map(|group| &mut group.versions) {
+            version.resources.sort_by_key(|entry| (entry.name, entry.subresource));
+        }
+        let core = Document::new(aggregated(groups.iter().filter(|g| g.name.is_empty())));
+        let named = Document::new(aggregated(groups.iter().filter(|g| !g.name.is_empty())));
+        Self { groups, core, named }
+    }
+
+    /// `GET /api`.
+    pub fn api_versions(&self, server: &str) -> Value {
+        let versions: Vec<&str> = self
+            .groups
+            .iter()
+            .filter(|group| group.name.is_empty())
+            .flat_map(|group| group.versions.iter().map(|v| v.name))
+            .collect();
+        json!({
+            "kind": "APIVersions",
+            "versions": versions,
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}],
+        })
+    }
+
+    /// `GET /apis`.
+    pub fn group_list(&self) -> Value {
+        let named = self.groups.iter().filter(|group| !group.name.is_empty());
+        let groups: Vec<Value> = named.map(Group::to_json).collect();
+        json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    }
+
+    /// Whether anything of the group is served.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.groups.iter().any(|group| group.name == name)
+    }
+
+    /// `GET /apis/GROUP`.
+    pub fn group(&self, name: &str) -> Option<Value> {
+        let group = self.groups.iter().find(|g| g.name == name && !name.is_empty())?;
+        let mut body = group.to_json();
+        body["kind"] = "APIGroup".into();
+        body["apiVersion"] = "v1".into();
+        Some(body)
+    }
+
+    /// `GET /api/v1` or `/apis/GROUP/VERSION`.
+    pub fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
+        let group = self.groups.iter().find(|g| g.name == group)?;
+        let version = group.versions.iter().find(|v| v.name == version)?;
+        let resources: Vec<Value> = version.resources.iter().map(Entry::to_legacy).collect();
+        let mut list = json!({
+            "kind": "APIResourceList",
+            "groupVersion": group_version(group.name, version.name),
+            "resources": resources,
+        });
+        // The list of the core group is older than the version of such lists.
+        if !group.name.is_empty() {
+            list["apiVersion"] = "v1".into();
+        }
+        Some(list)
+    }
+
+    /// Paths of all groups and versions, for `GET /`.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+        for group in &self.groups {
+            let base = if group.name.is_empty() {
+                "/api".to_owned()
+            } else {
+                format!("/apis/{}", group.name)
+            };
+            if !group.name.is_empty() {
+                paths.push(base.clone());
+            }
+            paths.extend(group.versions.iter().map(|v| format!("{base}/{}", v.name)));
+        }
+        paths
+    }
+}
+
+impl Document {
+    fn new(body: Value) -> Self {
+        let body = body.to_string();
+        let mut etag = String::from("\"");
+        for byte in Sha512::digest(&body) {
+            // Writing to a string cannot fail.
+            let _ = write!(etag, "{byte:02X}");
+        }
+        etag.push('"');
+        Self { body, etag }
+    }
+}
+
+fn version_of<'a>(
+    groups: &'a mut Vec<Group>,
+    group: &'static str,
+    version: &'static str,
+) -> &'a mut Version {
+    let at = groups.iter().position(|g| g.name == group).unwrap_or_else(|| {
+        groups.push(Group { name: group, versions: Vec::new() });
+        groups.len() - 1
+    });
+    let versions = &mut groups[at].versions;
+    let at = versions.iter().position(|v| v.name == version).unwrap_or_else(|| {
+        versions.push(Version { name: version, resources: Vec::new() });
+        versions.len() - 1
+    });
+    &mut versions[at]
+}
+
+fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
+    let main = Entry {
+        name: resource.plural,
+        subresource: None,
+        singular: resource.singular,
+        kind: resource.kind,
+        foreign: None,
+        namespaced: resource.scope == Scope::Namespaced,
+        stored: (resource.views[0].group, resource.views[0].version),
+        verbs: resource.verbs,
+        short_names: resource.short_names,
+        categories: resource.categories,
+    };
+    let part = |name: &'static str, verbs: &'static [&'static str]| Entry {
+        subresource: Some(name),
+        singular: "",
+        verbs,
+        short_names: &[],
+        categories: &[],
+        ..main
+    };
+    let mut entries: Vec<Entry> = resource
+        .subresources
+        .iter()
+        .map(|subresource| match subresource {
+            Subresource::Status => part("status", &["get", "patch", "update"]),
+            Subresource::Finalize => part("finalize", &["update"]),
+        })
+        .collect();
+    if resource.storage == "serviceaccounts" {
+        let token = part("token", &["create"]);
+        let foreign = Some(("authentication.k8s.io", "v1"));
+        entries.push(Entry { kind: "TokenRequest", foreign, ..token });
+    }
+    entries.push(main);
+    entries
+}
+
+impl Group {
+    fn to_json(&self) -> Value {
+        let version = |v: &Version| json!({"groupVersion": group_version(self.name, v.name), "version": v.name});
+        let versions: Vec<Value> = self.versions.iter().map(version).collect();
+        json!({"name": self.name, "versions": versions, "preferredVersion": versions[0]})
+    }
+}
+
+impl Entry {
+    fn to_legacy(&self) -> Value {
+        let name = match self.subresource {
+            None => self.name.to_owned(),
+            Some(subresource) => format!("{}/{subresource}", self.name),
+        };
+        let mut entry = json!({
+            "name": name,
+            "singularName": self.singular,
+            "namespaced": self.namespaced,
+            "kind": self.kind,
+            "verbs": self.verbs,
+        });
+        if let Some((group, version)) = self.foreign {
+            entry["group"] = group.into();
+            entry["version"] = version.into();
+        }
+        if !self.short_names.is_empty() {
+            entry["shortNames"] = json!(self.short_names);
+        }
+        if !self.categories.is_empty() {
+            entry["categories"] = json!(self.categories);
+        }
+        if self.subresource.is_none() && self.verbs.contains(&"get") {
+            let (group, version) = self.stored;
+            let hash = Sha256::digest(format!("{group}/{version}/{}", self.kind));
+            entry["storageVersionHash"] = BASE64_STANDARD.encode(&hash[..8]).into();
+        }
+        entry
+    }
+
+    fn response_kind(&self) -> Value {
+        let (group, version) = self.foreign.unwrap_or(("", ""));
+        json!({"group": group, "version": version, "kind": self.kind})
+    }
+}
+
+fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
+    let item = |group: &Group| {
+        let versions: Vec<Value> = group.versions.iter().map(aggregated_version).collect();
+        let metadata = match group.name {
+            "" => json!({}),
+            name => json!({"name": name}),
+        };
+        json!({"metadata": metadata, "versions": versions})
+    };
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": groups.map(item).collect::<Vec<_>>(),
+    })
+}
+
+fn aggregated_version(version: &Version) -> Value {
+    let resource = |entry: &Entry| {
+        let parts = version.resources.iter().filter(|e| e.name == entry.name);
+        let subresources: Vec<Value> = parts
+            .filter_map(|part| {
+                let kind = part.response_kind();
+                let name = part.subresource?;
+                Some(json!({"subresource": name, "responseKind": kind, "verbs": part.verbs}))
+            })
+            .collect();
+        let mut resource = json!({
+            "resource": entry.name,
+            "responseKind": entry.response_kind(),
+            "scope": if entry.namespaced { "Namespaced" } else { "Cluster" },
+            "singularResource": entry.singular,
+            "verbs": entry.verbs,
+        });
+        for (field, list) in [("shortNames", entry.short_names), ("categories", entry.categories)] {
+            if !list.is_empty() {
+                resource[field] = json!(list);
+            }
+        }
+        if !subresources.is_empty() {
+            resource["subresources"] = subresources.into();
+        }
+        resource
+    };
+    let main = version.resources.iter().filter(|entry| entry.subresource.is_none());
+    json!({
+        "version": version.name,
+        "resources": main.map(resource).collect::<Vec<_>>(),
+        "freshness": "Current",
+    })
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}

@@ -1,0 +1,361 @@
+//! Requests for resources: from verb and path to the registry, and from its answer to a response.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use super::{
+    State,
+    other::page_not_found,
+    pipeline::RequestHead,
+    respond::{self, Reply},
+};
+use crate::{
+    authn::UserInfo,
+    field::quoted,
+    http::{
+        IncludeObject, ListBody, Presentation, ResponseBody, Upgrade, WatchBody, WatchParts,
+        read_body,
+    },
+    negotiate::{self, Encoding, Shape},
+    registry::{
+        Body, Call, Deleted, Endpoint, ListAnswer, ObjectAnswer, WatchRequest,
+        delete::DeleteOptions,
+    },
+    request::{
+        FieldValidation, ListOptions, ResourcePath, VersionMatch, WriteOptions, parse_version,
+    },
+    resource::{NameRule, Scope, Subresource},
+    reviews::Review,
+    status::{ApiError, ApiResult},
+    types::validate_name,
+};
+
+/// Bodies from this size on are compressed for clients that accept it, as upstream does.
+const GZIP_FROM: usize = 128 << 10;
+
+/// A watch without a timeout ends after a random time in this range of seconds, so that clients do
+/// not all come back at once.
+const WATCH_SECONDS: std::ops::Range<u64> = 1800..3600;
+
+/// The longest watch that a client may ask for: it must be ready to begin anew at any time, and no
+/// clock can tell what is centuries away.
+const MAX_WATCH_SECONDS: u64 = 24 * 3600;
+
+/// The verbs that name no object.
+const COLLECTION_VERBS: [&str; 4] = ["list", "watch", "create", "deletecollection"];
+
+impl State {
+    /// Answers a request for a resource.
+    pub(super) async fn resource(
+        &self,
+        head: &RequestHead,
+        path: &ResourcePath,
+        user: &UserInfo,
+        body: Incoming,
+    ) -> ApiResult<Reply> {
+        if let Some(review) = Review::find(&path.group, &path.version, &path.resource) {
+            return self.review(head, review, path, user, body).await;
+        }
+        if !self.discovery.has_group(&path.group) {
+            return Ok(page_not_found());
+        }
+        let endpoint = self.registry.endpoint(&path.group, &path.version, &path.resource);
+        let endpoint = endpoint.ok_or_else(ApiError::no_such_resource)?;
+        if path.subresource == "token" && endpoint.resource().storage == "serviceaccounts" {
+            return self.token_request(head, &endpoint, path, user, body).await;
+        }
+        let subresource = check_route(&endpoint, head.info.verb, path)?;
+        let reads = matches!(head.info.verb, "get" | "list" | "watch");
+        if reads && head.parts.method != Method::GET {
+            return Err(ApiError::method_not_allowed());
+        }
+        let call = Call {
+            user,
+            endpoint: &endpoint,
+            // The namespace of a Namespace in its URL is its own name.
+            namespace: if endpoint.resource().scope == Scope::Namespaced {
+                &path.namespace
+            } else {
+                ""
+            },
+            name: &path.name,
+            subresource,
+            warnings: &head.warnings,
+        };
+        match head.info.verb {
+            "get" => self.get(head, &call).await,
+            "list" => self.list(head, &call).await,
+            "watch" => self.watch(head, &call).await,
+            "create" => self.create(head, &call, body).await,
+            "update" => self.update(head, &call, body).await,
+            "patch" => self.patch(head, &call, body).await,
+            "delete" => self.delete(head, &call, body).await,
+            "deletecollection" => self.delete_collection(head, &call, body).await,
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    async fn get(&self, head: &RequestHead, call: &Call<'_>) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        let version = match head.query.get("resourceVersion").map(parse_version).transpose()? {
+            None => VersionMatch::Newest,
+            Some(0) => VersionMatch::Any,
+            Some(version) => VersionMatch::NotOlderThan(version),
+        };
+        let object = self.registry.get(call, version).await?;
+        Ok(object_reply(&presentation, StatusCode::OK, &ObjectAnswer::Stored(object)))
+    }
+
+    async fn list(&self, head: &RequestHead, call: &Call<'_>) -> ApiResult<Reply> {
+        let presentation = head.many(call.endpoint)?;
+        let mut options = ListOptions::parse(&head.query, false)?;
+        call.endpoint.resolve_fields(&mut options)?;
+        let list = self.registry.list(call, &options).await?;
+        Ok(head.list_reply(presentation, list))
+    }
+
+    async fn watch(&self, head: &RequestHead, call: &Call<'_>) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        if presentation.accepted.encoding != Encoding::Json {
+            let text = "only the following media types are accepted: application/json;stream=watch";
+            return Err(ApiError::not_acceptable(text));
+        }
+        let mut options = ListOptions::parse(&head.query, true)?;
+        call.endpoint.resolve_fields(&mut options)?;
+        let upgrade = Upgrade::asked(&head.parts)?;
+        let start = self.registry.watch(&WatchRequest { call, options: &options }).await?;
+        // Asked only now: a watch that began before is ended with all others.
+        if self.is_draining() {
+            call.endpoint.collection.unwatch(&start.watcher);
+            return Err(ApiError::unavailable("the server is shutting down").retry_after(1));
+        }
+        let seconds = options.timeout_seconds.unwrap_or_else(random_watch_seconds);
+        let seconds = seconds.min(MAX_WATCH_SECONDS);
+        let body = WatchBody::new(WatchParts {
+            start,
+            presentation,
+            options,
+            timeout: Duration::from_secs(seconds),
+        });
+        if let Some(upgrade) = upgrade {
+            return Ok(upgrade.watch(body));
+        }
+        let mut response = Response::new(ResponseBody::Watch(Box::new(body)));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+
+    async fn create(
+        &self,
+        head: &RequestHead,
+        call: &Call<'_>,
+        body: Incoming,
+    ) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        let options = WriteOptions::parse(&head.query, "CreateOptions")?;
+        let body = head.body(body, options.field_validation).await?;
+        let answer = self.registry.create(call, &body, options.dry_run).await?;
+        Ok(object_reply(&presentation, StatusCode::CREATED, &answer))
+    }
+
+    async fn update(
+        &self,
+        head: &RequestHead,
+        call: &Call<'_>,
+        body: Incoming,
+    ) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        let options = WriteOptions::parse(&head.query, "UpdateOptions")?;
+        let body = head.body(body, options.field_validation).await?;
+        let (answer, created) = self.registry.update(call, &body, options.dry_run).await?;
+        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(object_reply(&presentation, code, &answer))
+    }
+
+    async fn patch(&self, head: &RequestHead, call: &Call<'_>, body: Incoming) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        let kind = negotiate::patch_type(&head.parts.headers)?;
+        let options = WriteOptions::parse(&head.query, "PatchOptions")?;
+        let validation = options.field_validation;
+        let body = Body { bytes: read_body(body).await?, encoding: Encoding::Json, validation };
+        let answer = self.registry.patch(call, kind, &body, options.dry_run).await?;
+        Ok(object_reply(&presentation, StatusCode::OK, &answer))
+    }
+
+    async fn delete(
+        &self,
+        head: &RequestHead,
+        call: &Call<'_>,
+        body: Incoming,
+    ) -> ApiResult<Reply> {
+        let presentation = head.one(call.endpoint)?;
+        let body = head.body(body, FieldValidation::Ignore).await?;
+        let options = DeleteOptions::parse(&head.query, &body)?;
+        match self.registry.delete(call, &options).await? {
+            Deleted::Gone(status) => {
+                let encoding = presentation.accepted.encoding;
+                Ok(respond::encoded(encoding, head.pretty, StatusCode::OK, &status))
+            }
+            Deleted::Object(answer) => Ok(object_reply(&presentation, StatusCode::OK, &answer)),
+        }
+    }
+
+    async fn delete_collection(
+        &self,
+        head: &RequestHead,
+        call: &Call<'_>,
+        body: Incoming,
+    ) -> ApiResult<Reply> {
+        let presentation = head.many(call.endpoint)?;
+        let mut list = ListOptions::parse(&head.query, false)?;
+        call.endpoint.resolve_fields(&mut list)?;
+        let body = head.body(body, FieldValidation::Ignore).await?;
+        let options = DeleteOptions::parse(&head.query, &body)?;
+        let deleted = self.registry.delete_collection(call, &list, &options).await?;
+        Ok(head.list_reply(presentation, deleted))
+    }
+}
+
+impl RequestHead {
+    /// How the client wants to see one object.
+    fn one(&self, endpoint: &Endpoint) -> ApiResult<Presentation> {
+        let presentation = self.presentation(endpoint)?;
+        if presentation.accepted.shape == Shape::MetadataList {
+            let text = format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
+                endpoint.go_type()
+            );
+            return Err(ApiError::not_acceptable(text));
+        }
+        Ok(presentation)
+    }
+
+    /// How the client wants to see a list.
+    fn many(&self, endpoint: &Endpoint) -> ApiResult<Presentation> {
+        let presentation = self.presentation(endpoint)?;
+        if presentation.accepted.shape == Shape::Metadata {
+            let text = format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
+                endpoint.go_type()
+            );
+            return Err(ApiError::not_acceptable(text));
+        }
+        Ok(presentation)
+    }
+
+    fn presentation(&self, endpoint: &Endpoint) -> ApiResult<Presentation> {
+        let shapes = [Shape::Object, Shape::Table, Shape::Metadata, Shape::MetadataList];
+        negotiate::check_route(&self.parts.headers)?;
+        let accepted = negotiate::response(&self.parts.headers, &shapes)?;
+        let include = match accepted.shape {
+            Shape::Table => IncludeObject::parse(self.query.get("includeObject"))?,
+            _ => IncludeObject::Metadata,
+        };
+        Ok(Presentation { endpoint: endpoint.clone(), accepted, include, pretty: self.pretty })
+    }
+
+    /// Reads the body of a write.
+    pub(super) async fn body(
+        &self,
+        body: Incoming,
+        validation: FieldValidation,
+    ) -> ApiResult<Body> {
+        let encoding = negotiate::body_encoding(&self.parts.headers)?;
+        Ok(Body { bytes: read_body(body).await?, encoding, validation })
+    }
+
+    fn list_reply(&self, presentation: Presentation, list: ListAnswer) -> Reply {
+        let encoding = presentation.accepted.encoding;
+        let gzip = self.accepts_gzip() && ListBody::estimate(&list) > GZIP_FROM;
+        let body = ResponseBody::List(Box::new(ListBody::new(presentation, list, gzip)));
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.content_type()));
+        if gzip {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        response
+    }
+
+    fn accepts_gzip(&self) -> bool {
+        let accepted =
+            self.parts.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
+        accepted.unwrap_or_default().split(',').any(|coding| coding.trim() == "gzip")
+    }
+}
+
+fn object_reply(presentation: &Presentation, code: StatusCode, answer: &ObjectAnswer) -> Reply {
+    let content_type = presentation.accepted.encoding.content_type();
+    respond::reply(code, content_type, presentation.object(answer))
+}
+
+/// Whether the type offers this verb at this kind of path.
+fn check_route(
+    endpoint: &Endpoint,
+    verb: &str,
+    path: &ResourcePath,
+) -> ApiResult<Option<Subresource>> {
+    let resource = endpoint.resource();
+    let namespaced = resource.scope == Scope::Namespaced;
+    // Nothing of the cluster is in a namespace, least of all another namespace: rights in the one would
+    // open the other.
+    if !namespaced && path.within_namespace {
+        return Err(ApiError::no_such_resource());
+    }
+    let subresource = match path.subresource.as_str() {
+        "" => None,
+        "status" => Some(Subresource::Status),
+        "finalize" => Some(Subresource::Finalize),
+        _ => return Err(ApiError::no_such_resource()),
+    };
+    if let Some(subresource) = subresource {
+        if !resource.subresources.contains(&subresource) {
+            return Err(ApiError::no_such_resource());
+        }
+        return match (subresource, verb) {
+            (Subresource::Status, "get" | "update" | "patch") => Ok(Some(subresource)),
+            (Subresource::Finalize, "update") => Ok(Some(subresource)),
+            _ => Err(ApiError::method_not_allowed()),
+        };
+    }
+    let on_collection = COLLECTION_VERBS.contains(&verb);
+    if namespaced && path.namespace.is_empty() && !on_collection {
+        return Err(ApiError::no_such_resource());
+    }
+    let create_on_object = verb == "create" && !path.name.is_empty();
+    let writes = matches!(verb, "create" | "deletecollection");
+    let writes_without_namespace = writes && namespaced && path.namespace.is_empty();
+    let change_without_name = !on_collection && path.name.is_empty();
+    if !on_collection {
+        check_name(&path.name)?;
+    }
+    let offered = resource.verbs.contains(&verb);
+    if !offered || create_on_object || writes_without_namespace || change_without_name {
+        return Err(ApiError::method_not_allowed());
+    }
+    Ok(None)
+}
+
+/// Nothing can have a name that is no part of a path.
+fn check_name(name: &str) -> ApiResult<()> {
+    let problems =
+        if name.is_empty() { Vec::new() } else { validate_name(NameRule::PathSegment, name) };
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::bad_request(format!(
+            "Name parameter invalid: {}: {}",
+            quoted(name),
+            problems.join("; ")
+        ))),
+    }
+}
+
+fn random_watch_seconds() -> u64 {
+    let random = uuid::Uuid::new_v4().as_u128() as u64;
+    WATCH_SECONDS.start + random % (WATCH_SECONDS.end - WATCH_SECONDS.start)
+}
