@@ -1,0 +1,61 @@
+//! What the server tells about itself: version, health, the kinds it serves.
+
+use anyhow::{Result, ensure};
+use lanyard_tests::Cluster;
+
+#[test]
+fn the_server_tells_what_it_is_and_serves() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let admin = &cluster.admin;
+    ensure!(admin.ok("version")?.contains("Server Version: v1."));
+    let version = admin.json("version")?;
+    ensure!(version["serverVersion"]["major"] == "1", "{version}");
+    ensure!(admin.ok("cluster-info")?.contains("control plane is running at"));
+    admin.prints(
+        "api-versions",
+        "authentication.k8s.io/v1
+         authorization.k8s.io/v1
+         coordination.k8s.io/v1
+         events.k8s.io/v1
+         rbac.authorization.k8s.io/v1
+         v1",
+    )?;
+    admin.prints("api-resources --no-headers --sort-by=name", API_RESOURCES)?;
+    admin.prints(
+        "api-resources --namespaced=false --api-group=rbac.authorization.k8s.io -o name",
+        "clusterrolebindings.rbac.authorization.k8s.io\nclusterroles.rbac.authorization.k8s.io",
+    )?;
+    admin.prints(
+        "api-resources --verbs=list,create --no-headers -o name --api-group=",
+        "configmaps\nevents\nnamespaces\nsecrets\nserviceaccounts",
+    )?;
+    admin.prints("get all -o name", "service/kubernetes")?;
+    admin.prints("get --raw /readyz", "ok")?;
+    ensure!(admin.ok("get --raw /livez?verbose")?.ends_with("livez check passed\n"));
+    ensure!(admin.ok("get --raw /api/v1/namespaces/default")?.contains(r#""kind":"Namespace""#));
+    ensure!(admin.ok("get --raw /metrics")?.contains("# TYPE "));
+    let first = admin.ok("get ns --no-headers -o custom-columns=N:.metadata.name")?;
+    ensure!(first == "default\nkube-node-lease\nkube-public\nkube-system\n", "{first}");
+    Ok(())
+}
+
+const API_RESOURCES: &str = "
+clusterrolebindings        rbac.authorization.k8s.io/v1 false ClusterRoleBinding
+clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole
+configmaps              cm v1                           true  ConfigMap
+events                  ev v1                           true  Event
+events                  ev events.k8s.io/v1             true  Event
+leases                     coordination.k8s.io/v1       true  Lease
+localsubjectaccessreviews  authorization.k8s.io/v1      true  LocalSubjectAccessReview
+namespaces              ns v1                           false Namespace
+rolebindings               rbac.authorization.k8s.io/v1 true  RoleBinding
+roles                      rbac.authorization.k8s.io/v1 true  Role
+secrets                    v1                           true  Secret
+selfsubjectaccessreviews   authorization.k8s.io/v1      false SelfSubjectAccessReview
+selfsubjectreviews         authentication.k8s.io/v1     false SelfSubjectReview
+selfsubjectrulesreviews    authorization.k8s.io/v1      false SelfSubjectRulesReview
+serviceaccounts         sa v1                           true  ServiceAccount
+services               svc v1                           true  Service
+subjectaccessreviews       authorization.k8s.io/v1      false SubjectAccessReview
+tokenreviews               authentication.k8s.io/v1     false TokenReview
+";

@@ -1,0 +1,216 @@
+//! Where our answers differ from kube-apiserver's on purpose, each with its reason.
+//!
+//! An entry that no case meets any more fails the test, so that this list says what is true.
+
+use crate::compare::Difference;
+
+/// A difference that is meant.
+#[derive(Debug)]
+pub(crate) struct Deviation {
+    /// Which cases, as `script: title`; `*` stands for anything.
+    cases: &'static str,
+    /// Which parts of the answer, as JSON pointers; `*` stands for anything.
+    at: &'static [&'static str],
+    /// Why.
+    #[expect(
+        dead_code,
+        reason = "for readers, and for the message about entries that are not met"
+    )]
+    why: &'static str,
+}
+
+/// All of them.
+pub(crate) const ALL: &[Deviation] = &[
+    Deviation {
+        cases: "*",
+        at: &["*/columnDefinitions/*/description"],
+        why: "The descriptions of columns are in our own words.",
+    },
+    Deviation {
+        cases: "*: get from a bad version",
+        at: &["/status", "/body/code", "/body/reason", "/body/message"],
+        why: "Upstream answers 500 to a resource version that is no number; bad input is a 400.",
+    },
+    Deviation {
+        cases: "*: update with a bad version",
+        at: &["/status", "/body/code", "/body/reason", "/body/message"],
+        why: "Upstream answers 500 to a resource version that is no number; bad input is a 400.",
+    },
+    Deviation {
+        cases: "watch: a watch from nonsense",
+        at: &["/status", "/body/code", "/body/reason"],
+        why: "Upstream answers 500 to a resource version that is no number; bad input is a 400.",
+    },
+    Deviation {
+        cases: "every_type*roles]: list nothing as a table",
+        at: &["/body/rows"],
+        why: "An empty table has an empty list of rows; upstream says null for two types.",
+    },
+    Deviation {
+        cases: "every_type[namespaces]: delete with a wrong *",
+        at: &["/body/*"],
+        why: "One wording for all types; upstream has another for namespaces.",
+    },
+    Deviation {
+        cases: "every_type[namespaces]: *",
+        at: &["/body/spec/finalizers"],
+        why: "Our namespace controller runs inside the server; the one of kube-apiserver does not.",
+    },
+    Deviation {
+        cases: "every_type[namespaces]: delete what is held in the foreground",
+        at: &["/body/metadata/finalizers"],
+        why: "As above: ours is empty and ready to go already.",
+    },
+    Deviation {
+        cases: "discovery: writing to *",
+        at: &["*"],
+        why: "Upstream answers any method with a discovery document; only GET reads.",
+    },
+    Deviation {
+        cases: "discovery: the version*",
+        at: &["/body/*"],
+        why: "We are not built by Go, and say which release of ours this is.",
+    },
+    Deviation {
+        cases: "lists: any, with a limit",
+        at: &["/body/*"],
+        why: "We keep to the limit; upstream's cache ignores it for resource version 0.",
+    },
+    Deviation {
+        cases: "lists: delete all services",
+        at: &["*"],
+        why: "Services can only be read.",
+    },
+    Deviation {
+        cases: "discovery: *core*",
+        at: &["/body/*/verbs"],
+        why: "Services can only be read.",
+    },
+    Deviation {
+        cases: "discovery: aggregated core",
+        at: &["/body/*/subresources"],
+        why: "Services can only be read, and have no parts.",
+    },
+    Deviation {
+        cases: "reviews: may I, with a name",
+        at: &["/body/*message"],
+        why: "Upstream shows the fields that it has already noted as managed.",
+    },
+    Deviation {
+        cases: "reviews: nobody as somebody",
+        at: &["/body/*"],
+        why: "We know the verb impersonate alone; upstream also tries constrained ones, and names those.",
+    },
+    Deviation {
+        cases: "configmaps: deep nesting",
+        at: &["/body/message"],
+        why: "We stop reading at a depth that no object needs.",
+    },
+    Deviation {
+        cases: "configmaps: lone surrogates",
+        at: &["*"],
+        why: "Text that is no Unicode is refused rather than changed.",
+    },
+    Deviation {
+        cases: "paths: a query with a *",
+        at: &["*"],
+        why: "Upstream drops a parameter that it cannot read, and so may select more than was meant.",
+    },
+    Deviation {
+        cases: "paths: a watch path without a resource",
+        at: &["*"],
+        why: "Upstream answers 500 to it; there is nothing at that path.",
+    },
+    Deviation {
+        cases: "watch: metadata of a list",
+        at: &["*"],
+        why: "Upstream ends such a watch without a word; we say what is wrong with it.",
+    },
+    Deviation {
+        cases: "negotiation: a YAML body of two documents",
+        at: &["*"],
+        why: "Upstream drops what is behind the first document; we refuse to guess.",
+    },
+    Deviation {
+        cases: "negotiation: a broken YAML body",
+        at: &["/body/message"],
+        why: "The words of the YAML parser are its own.",
+    },
+    Deviation {
+        cases: "negotiation: a strategic merge patch",
+        at: &["*"],
+        why: "Strategic merge patches come with the next issue.",
+    },
+    Deviation {
+        cases: "negotiation: an apply patch",
+        at: &["*"],
+        why: "Server-side apply comes with the next issue.",
+    },
+];
+
+/// Words of theirs that we leave out or replace, wherever they stand in a sentence: from, to (exclusive),
+/// what we say instead, and why.
+const PHRASES: &[(&str, &str, &str, &str)] = &[
+    (" in scheme \"", "\"", "", "A source file of theirs."),
+    (" ({", ")", "", "The beginning of the body, which may hold secrets."),
+    (" (<empty>", ")", "", "The beginning of the body."),
+    (" (5b5d", ")", "", "The beginning of the body, as hexadecimal digits."),
+    (" (227822", ")", "", "The beginning of the body, as hexadecimal digits."),
+    (
+        ", application/vnd.kubernetes.protobuf;stream=watch",
+        "",
+        "",
+        "Protobuf comes with the next issue.",
+    ),
+    (", application/vnd.kubernetes.protobuf", "", "", "Protobuf comes with the next issue."),
+    (", application/json;stream=watch", "", "", "A list need not tell that it can be watched."),
+    (" (2d2061", ")", "", "The beginning of the body, as hexadecimal digits."),
+    (" (6d657461", ")", "", "The beginning of the body, as hexadecimal digits."),
+    (
+        "StorageError: invalid object, Code: 4, Key: ",
+        "AdditionalErrorMsg: ",
+        "",
+        "Their storage key.",
+    ),
+    (
+        "patch: Invalid value: \"{",
+        "}\": ",
+        "patch: Invalid value: \"<value omitted>\": ",
+        "Secrets.",
+    ),
+    ("Invalid value: \"{\\\"", "}\": ", "Invalid value: \"<value omitted>\": ", "Secrets."),
+];
+
+/// A sentence of theirs without the phrases that we do not use.
+pub(crate) fn rephrased(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (from, to, instead, _) in PHRASES {
+        while let Some(start) = text.find(from) {
+            let Some(end) = text[start + from.len()..].find(to) else { break };
+            text.replace_range(start..start + from.len() + end + to.len(), instead);
+        }
+    }
+    text
+}
+
+/// The entry that explains a difference.
+pub(crate) fn find(case: &str, difference: &Difference) -> Option<usize> {
+    let explains = |deviation: &Deviation| {
+        let at = |pattern: &&str| matches(pattern, &difference.at);
+        matches(deviation.cases, case) && deviation.at.iter().any(at)
+    };
+    ALL.iter().position(explains)
+}
+
+/// Whether the text is the pattern, in which `*` stands for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => {
+            let Some(left) = text.strip_prefix(start) else { return false };
+            (0..=left.len())
+                .filter(|at| left.is_char_boundary(*at))
+                .any(|at| matches(rest, &left[at..]))
+        }
+    }
+}

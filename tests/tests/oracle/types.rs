@@ -1,0 +1,167 @@
+//! What the script about every type needs to know of each.
+
+/// The variables of one type.
+pub(crate) type Variables = &'static [(&'static str, &'static str)];
+
+/// Every type that can be written.
+pub(crate) const ALL: &[Variables] = &[
+    &[
+        ("type", "configmaps"),
+        ("other", "ServiceAccount"),
+        ("all", "/api/v1/configmaps"),
+        ("path", "/api/v1/namespaces/every/configmaps"),
+        ("kind", "ConfigMap"),
+        ("version", "v1"),
+        ("content", r#""data": {"a": "b"}"#),
+        ("changed", r#""data": {"a": "c", "d": "e"}"#),
+        ("wrong", r#""data": {"a": 1}"#),
+    ],
+    &[
+        ("type", "secrets"),
+        ("other", "ConfigMap"),
+        ("all", "/api/v1/secrets"),
+        ("path", "/api/v1/namespaces/every/secrets"),
+        ("kind", "Secret"),
+        ("version", "v1"),
+        ("content", r#""data": {"a": "Yg=="}"#),
+        ("changed", r#""data": {"a": "Yw=="}, "stringData": {"d": "e"}"#),
+        ("wrong", r#""type": ["Opaque"]"#),
+    ],
+    &[
+        ("type", "serviceaccounts"),
+        ("other", "ConfigMap"),
+        ("all", "/api/v1/serviceaccounts"),
+        ("path", "/api/v1/namespaces/every/serviceaccounts"),
+        ("kind", "ServiceAccount"),
+        ("version", "v1"),
+        ("content", r#""automountServiceAccountToken": false"#),
+        ("changed", r#""automountServiceAccountToken": true, "imagePullSecrets": [{"name": "p"}]"#),
+        ("wrong", r#""automountServiceAccountToken": "yes""#),
+    ],
+    &[
+        ("type", "events"),
+        ("other", "ConfigMap"),
+        ("all", "/api/v1/events"),
+        ("path", "/api/v1/namespaces/every/events"),
+        ("kind", "Event"),
+        ("version", "v1"),
+        (
+            "content",
+            r#""involvedObject": {"kind": "ConfigMap", "namespace": "every", "name": "x"}, "reason": "Because", "type": "Normal", "message": "m", "count": 1"#,
+        ),
+        (
+            "changed",
+            r#""involvedObject": {"kind": "ConfigMap", "namespace": "every", "name": "x"}, "reason": "Because", "type": "Normal", "message": "n", "count": 2"#,
+        ),
+        ("wrong", r#""involvedObject": "x""#),
+    ],
+    &[
+        ("type", "events.events.k8s.io"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/events.k8s.io/v1/events"),
+        ("path", "/apis/events.k8s.io/v1/namespaces/every/events"),
+        ("kind", "Event"),
+        ("version", "events.k8s.io/v1"),
+        (
+            "content",
+            r#""eventTime": "2020-01-02T03:04:05.678901Z", "action": "Do", "reportingController": "x.io/c", "reportingInstance": "i", "regarding": {"kind": "ConfigMap", "namespace": "every", "name": "x"}, "reason": "Because", "type": "Normal", "note": "m""#,
+        ),
+        (
+            "changed",
+            r#""eventTime": "2020-01-02T03:04:05.678901Z", "action": "Do", "reportingController": "x.io/c", "reportingInstance": "i", "regarding": {"kind": "ConfigMap", "namespace": "every", "name": "x"}, "reason": "Because", "type": "Normal", "note": "m", "series": {"count": 2, "lastObservedTime": "2020-01-02T03:04:06.678901Z"}"#,
+        ),
+        ("wrong", r#""regarding": "x""#),
+    ],
+    &[
+        ("type", "leases"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/coordination.k8s.io/v1/leases"),
+        ("path", "/apis/coordination.k8s.io/v1/namespaces/every/leases"),
+        ("kind", "Lease"),
+        ("version", "coordination.k8s.io/v1"),
+        ("content", r#""spec": {"holderIdentity": "h", "leaseDurationSeconds": 10}"#),
+        ("changed", r#""spec": {"holderIdentity": "i", "leaseDurationSeconds": 20}"#),
+        ("wrong", r#""spec": {"leaseDurationSeconds": "ten"}"#),
+    ],
+    &[
+        ("type", "roles"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/rbac.authorization.k8s.io/v1/roles"),
+        ("path", "/apis/rbac.authorization.k8s.io/v1/namespaces/every/roles"),
+        ("kind", "Role"),
+        ("version", "rbac.authorization.k8s.io/v1"),
+        (
+            "content",
+            r#""rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]"#,
+        ),
+        (
+            "changed",
+            r#""rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]"#,
+        ),
+        ("wrong", r#""rules": {}"#),
+    ],
+    &[
+        ("type", "clusterroles"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+        ("path", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+        ("kind", "ClusterRole"),
+        ("version", "rbac.authorization.k8s.io/v1"),
+        ("content", r#""rules": [{"nonResourceURLs": ["/x"], "verbs": ["get"]}]"#),
+        ("changed", r#""rules": [{"nonResourceURLs": ["/y"], "verbs": ["get"]}]"#),
+        ("wrong", r#""aggregationRule": []"#),
+    ],
+    &[
+        ("type", "rolebindings"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/rbac.authorization.k8s.io/v1/rolebindings"),
+        ("path", "/apis/rbac.authorization.k8s.io/v1/namespaces/every/rolebindings"),
+        ("kind", "RoleBinding"),
+        ("version", "rbac.authorization.k8s.io/v1"),
+        (
+            "content",
+            r#""roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "every"}]"#,
+        ),
+        (
+            "changed",
+            r#""roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "Group", "name": "g"}]"#,
+        ),
+        ("wrong", r#""roleRef": [], "subjects": []"#),
+    ],
+    &[
+        ("type", "clusterrolebindings"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+        ("path", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+        ("kind", "ClusterRoleBinding"),
+        ("version", "rbac.authorization.k8s.io/v1"),
+        (
+            "content",
+            r#""roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "User", "name": "u"}]"#,
+        ),
+        (
+            "changed",
+            r#""roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "Group", "name": "g"}]"#,
+        ),
+        ("wrong", r#""subjects": {}"#),
+    ],
+    &[
+        ("type", "namespaces"),
+        ("other", "ConfigMap"),
+        ("all", "/api/v1/namespaces"),
+        ("path", "/api/v1/namespaces"),
+        ("kind", "Namespace"),
+        ("version", "v1"),
+        ("content", r#""spec": {}"#),
+        ("changed", r#""spec": {}"#),
+        ("wrong", r#""spec": []"#),
+    ],
+];
+
+/// What a run of a script is called: `script[type]` for one type, else `script`.
+pub(crate) fn run_name(script: &str, variables: Variables) -> String {
+    match variables.iter().find(|(name, _)| *name == "type") {
+        Some((_, name)) => format!("{script}[{name}]"),
+        None => script.to_owned(),
+    }
+}
