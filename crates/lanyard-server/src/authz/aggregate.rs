@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::rules::{Aggregation, ClusterRole, PolicyRule, strings};
 use crate::object::ObjectExt;
+use crate::selector::{LabelSelector, Requirement};
 
 /// The rules that an aggregated role should have, when they are not those it has.
 ///
@@ -27,7 +28,7 @@ pub fn aggregated_rules<'a>(
     let mut gathered = Vec::new();
     let mut seen = HashSet::new();
     for selector in selectors {
-        let found = others.iter().filter(|other| selector.matches(&other.labels));
+        let found = others.iter().filter(|other| selects(selector, &other.labels));
         for rule in found.flat_map(|other| other.rules.iter()) {
             if seen.insert(rule) {
                 gathered.push(rule);
@@ -40,78 +41,50 @@ pub fn aggregated_rules<'a>(
     Some(gathered.into_iter().cloned().collect())
 }
 
-/// A label selector of the `matchLabels` and `matchExpressions` form.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector {
-    requirements: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    test: Test,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
-    In(Vec<String>),
-    NotIn(Vec<String>),
-    Exists,
-    DoesNotExist,
-}
-
-impl LabelSelector {
-    /// Reads a selector; nothing when any part of it makes no sense.
-    pub fn from_value(value: &Value) -> Option<Self> {
-        let fields = value.as_object()?;
-        let mut requirements = Vec::new();
-        match fields.get("matchLabels") {
-            None | Some(Value::Null) => {}
-            Some(labels) => {
-                for (key, value) in labels.as_object()? {
-                    let test = Test::In(vec![value.as_str()?.to_owned()]);
-                    requirements.push(Requirement { key: key.clone(), test });
-                }
+/// Reads a selector of the `matchLabels` and `matchExpressions` form; nothing when any part of it
+/// makes no sense.
+pub(super) fn selector_from(value: &Value) -> Option<LabelSelector> {
+    let fields = value.as_object()?;
+    let mut requirements = Vec::new();
+    match fields.get("matchLabels") {
+        None | Some(Value::Null) => {}
+        Some(labels) => {
+            for (key, value) in labels.as_object()? {
+                let values = vec![value.as_str()?.to_owned()];
+                requirements.push(Requirement::In(key.clone(), values));
             }
         }
-        match fields.get("matchExpressions") {
-            None | Some(Value::Null) => {}
-            Some(expressions) => {
-                for expression in expressions.as_array()? {
-                    requirements.push(Requirement::from_value(expression)?);
-                }
+    }
+    match fields.get("matchExpressions") {
+        None | Some(Value::Null) => {}
+        Some(expressions) => {
+            for expression in expressions.as_array()? {
+                requirements.push(requirement_from(expression)?);
             }
         }
-        Some(Self { requirements })
     }
+    Some(LabelSelector { requirements })
+}
 
-    /// Whether the labels meet every requirement; a selector without any finds everything.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.requirements.iter().all(|requirement| {
-            let value = labels.get(&requirement.key);
-            match &requirement.test {
-                Test::In(values) => value.is_some_and(|value| values.contains(value)),
-                Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Test::Exists => value.is_some(),
-                Test::DoesNotExist => value.is_none(),
-            }
-        })
+fn requirement_from(value: &Value) -> Option<Requirement> {
+    let mut values = strings(value.as_object()?, "values")?;
+    // The requirement looks them up by halves.
+    values.sort_unstable();
+    let key = value.text(&["key"]).to_owned();
+    if key.is_empty() {
+        return None;
+    }
+    match (value.text(&["operator"]), values.is_empty()) {
+        ("In", false) => Some(Requirement::In(key, values)),
+        ("NotIn", false) => Some(Requirement::NotIn(key, values)),
+        ("Exists", true) => Some(Requirement::Exists(key)),
+        ("DoesNotExist", true) => Some(Requirement::Absent(key)),
+        _ => None,
     }
 }
 
-impl Requirement {
-    fn from_value(value: &Value) -> Option<Self> {
-        let values = strings(value.as_object()?, "values")?;
-        let test = match (value.text(&["operator"]), values.is_empty()) {
-            ("In", false) => Test::In(values),
-            ("NotIn", false) => Test::NotIn(values),
-            ("Exists", true) => Test::Exists,
-            ("DoesNotExist", true) => Test::DoesNotExist,
-            _ => return None,
-        };
-        let key = value.text(&["key"]);
-        (!key.is_empty()).then(|| Self { key: key.to_owned(), test })
-    }
+fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    selector.matches(|key| labels.get(key).map(String::as_str))
 }
 
 #[cfg(test)]
@@ -142,7 +115,7 @@ mod tests {
     fn a_selector_finds_what_upstream_finds() {
         let labels = BTreeMap::from([("tier".into(), "gold".into()), ("empty".into(), "".into())]);
         let check = |selector: Value, expected: Option<bool>| {
-            let found = LabelSelector::from_value(&selector).map(|s| s.matches(&labels));
+            let found = selector_from(&selector).map(|s| selects(&s, &labels));
             assert_eq!(found, expected, "{selector}");
         };
         let expression = |key: &str, operator: &str, values: Value| {

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::aggregate::LabelSelector;
+use super::aggregate::selector_from;
 use super::{Attributes, Target};
 use crate::authn::UserInfo;
 use crate::field::quoted;
 use crate::object::ObjectExt;
+use crate::selector::LabelSelector;
 
 /// The API group of the four RBAC kinds.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -344,7 +345,7 @@ fn aggregation_of(object: &Value) -> Aggregation {
     };
     let selectors = match rule.get("clusterRoleSelectors") {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(selectors)) => selectors.iter().map(LabelSelector::from_value).collect(),
+        Some(Value::Array(selectors)) => selectors.iter().map(selector_from).collect(),
         Some(_) => None,
     };
     selectors.map_or(Aggregation::Unreadable, Aggregation::From)
