@@ -185,8 +185,8 @@ impl State {
 
 impl RequestHead {
     fn new(parts: Parts) -> Self {
-        let info = RequestInfo::parse(&parts.method, &parts.uri);
         let query = Query::new(parts.uri.query());
+        let info = RequestInfo::parse(&parts.method, &parts.uri, &query);
         let pretty = respond::wants_pretty(&parts.headers, query.strict_flag("pretty"));
         Self { parts, info, query, pretty, warnings: Mutex::default() }
     }
