@@ -4,12 +4,7 @@ use jiff::Timestamp;
 
 /// Now, as `metadata.creationTimestamp` has it: RFC 3339, whole seconds, UTC.
 pub fn now_rfc3339() -> String {
-    rfc3339(Timestamp::now())
-}
-
-/// A moment in RFC 3339, whole seconds, UTC.
-pub fn rfc3339(moment: Timestamp) -> String {
-    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Now, in seconds since 1970.

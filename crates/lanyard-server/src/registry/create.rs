@@ -137,10 +137,9 @@ fn problems(call: &Call<'_>, object: &Value) -> Vec<FieldError> {
 
 /// What the server decides about a new object, whatever the client sent.
 fn fill_metadata(object: &mut Value, has_generation: bool) {
+    object_meta::clear_system_fields(object);
     let meta = object.meta_mut();
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
-        meta.remove(field);
-    }
+    meta.remove("managedFields");
     meta.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     meta.insert("creationTimestamp".into(), clock::now_rfc3339().into());
     if has_generation {
