@@ -203,7 +203,7 @@ pub fn authorize(rbac: &Rbac, attributes: &Attributes<'_>) -> ApiResult<()> {
 fn rbac_kind(collection: &Collection) -> Option<RbacKind> {
     let resource = &collection.resource;
     let ours = resource.views[0].group == "rbac.authorization.k8s.io";
-    ours.then(|| RbacKind::from_resource(resource.plural)).flatten()
+    ours.then(|| RbacKind::from_resource(&resource.plural)).flatten()
 }
 
 /// Keeps the index of roles and bindings as new as the collections.

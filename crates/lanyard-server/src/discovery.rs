@@ -1,13 +1,14 @@
 //! What this server serves, in the two forms that clients ask for: the legacy lists per group version,
 //! and the aggregated document with an ETag.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
 
 use crate::{
+    name::Name,
     registry::Served,
     resource::{Scope, Subresource},
     reviews::Review,
@@ -25,6 +26,8 @@ const GROUP_ORDER: [&str; 6] = [
 
 /// Everything that discovery answers with, made once per change of the served types.
 pub struct Discovery {
+    /// The types that it is about.
+    served: Arc<Served>,
     groups: Vec<Group>,
     /// `/api` in the aggregated form.
     pub core: Document,
@@ -41,64 +44,77 @@ pub struct Document {
 }
 
 struct Group {
-    name: &'static str,
+    name: Name,
     versions: Vec<Version>,
 }
 
 struct Version {
-    name: &'static str,
+    name: Name,
     resources: Vec<Entry>,
 }
 
 /// One resource or subresource.
+#[derive(Clone)]
 struct Entry {
-    name: &'static str,
+    name: Name,
     subresource: Option<&'static str>,
-    singular: &'static str,
-    kind: &'static str,
+    singular: Name,
+    kind: Name,
     /// Group and version of the kind, where they differ from the resource's.
     foreign: Option<(&'static str, &'static str)>,
     namespaced: bool,
     /// Group and version of the form that is stored.
-    stored: (&'static str, &'static str),
+    stored: (Name, Name),
     verbs: &'static [&'static str],
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
+    short_names: Vec<Name>,
+    categories: Vec<Name>,
 }
 
 impl Discovery {
     /// The documents for the served types.
-    pub fn new(served: &Served) -> Self {
+    pub fn new(served: Arc<Served>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         for collection in &served.collections {
             let resource = &collection.resource;
             for view in &resource.views {
                 let entries = entries(resource);
-                version_of(&mut groups, view.group, view.version).resources.extend(entries);
+                version_of(&mut groups, &view.group, &view.version).resources.extend(entries);
             }
         }
         for review in Review::ALL {
-            let version = version_of(&mut groups, review.group(), "v1");
-            version.resources.push(Entry {
-                name: review.plural(),
+            let (group, version) = (Name::from(review.group()), Name::from("v1"));
+            version_of(&mut groups, &group, &version).resources.push(Entry {
+                name: review.plural().into(),
                 subresource: None,
-                singular: review.singular(),
-                kind: review.kind(),
+                singular: review.singular().into(),
+                kind: review.kind().into(),
                 foreign: None,
                 namespaced: review.namespaced(),
-                stored: (review.group(), "v1"),
+                stored: (group, version),
                 verbs: &["create"],
-                short_names: &[],
-                categories: &[],
+                short_names: Vec::new(),
+                categories: Vec::new(),
             });
         }
-        groups.sort_by_key(|group| GROUP_ORDER.iter().position(|name| *name == group.name));
+        // Groups that upstream does not know come last, by name.
+        let order = |group: &Group| {
+            let known = GROUP_ORDER.iter().position(|name| group.name == *name);
+            (known.unwrap_or(GROUP_ORDER.len()), known.is_none().then(|| group.name.clone()))
+        };
+        groups.sort_by_key(order);
         for version in groups.iter_mut().flat_map(|group| &mut group.versions) {
-            version.resources.sort_by_key(|entry| (entry.name, entry.subresource));
+            version
+                .resources
+                .sort_by(|a, b| (&a.name, a.subresource).cmp(&(&b.name, b.subresource)));
         }
         let core = Document::new(aggregated(groups.iter().filter(|g| g.name.is_empty())));
         let named = Document::new(aggregated(groups.iter().filter(|g| !g.name.is_empty())));
-        Self { groups, core, named }
+        Self { served, groups, core, named }
+    }
+
+    /// Whether it is about these types.
+    pub fn is_of(&self, served: &Arc<Served>) -> bool {
+        Arc::ptr_eq(&self.served, served)
     }
 
     /// `GET /api`.
@@ -107,7 +123,7 @@ impl Discovery {
             .groups
             .iter()
             .filter(|group| group.name.is_empty())
-            .flat_map(|group| group.versions.iter().map(|v| v.name))
+            .flat_map(|group| group.versions.iter().map(|v| &*v.name))
             .collect();
         json!({
             "kind": "APIVersions",
@@ -144,7 +160,7 @@ impl Discovery {
         let resources: Vec<Value> = version.resources.iter().map(Entry::to_legacy).collect();
         let mut list = json!({
             "kind": "APIResourceList",
-            "groupVersion": group_version(group.name, version.name),
+            "groupVersion": group_version(&group.name, &version.name),
             "resources": resources,
         });
         // The list of the core group is older than the version of such lists.
@@ -185,18 +201,14 @@ impl Document {
     }
 }
 
-fn version_of<'a>(
-    groups: &'a mut Vec<Group>,
-    group: &'static str,
-    version: &'static str,
-) -> &'a mut Version {
-    let at = groups.iter().position(|g| g.name == group).unwrap_or_else(|| {
-        groups.push(Group { name: group, versions: Vec::new() });
+fn version_of<'a>(groups: &'a mut Vec<Group>, group: &Name, version: &Name) -> &'a mut Version {
+    let at = groups.iter().position(|g| g.name == *group).unwrap_or_else(|| {
+        groups.push(Group { name: group.clone(), versions: Vec::new() });
         groups.len() - 1
     });
     let versions = &mut groups[at].versions;
-    let at = versions.iter().position(|v| v.name == version).unwrap_or_else(|| {
-        versions.push(Version { name: version, resources: Vec::new() });
+    let at = versions.iter().position(|v| v.name == *version).unwrap_or_else(|| {
+        versions.push(Version { name: version.clone(), resources: Vec::new() });
         versions.len() - 1
     });
     &mut versions[at]
@@ -204,24 +216,24 @@ fn version_of<'a>(
 
 fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
     let main = Entry {
-        name: resource.plural,
+        name: resource.plural.clone(),
         subresource: None,
-        singular: resource.singular,
-        kind: resource.kind,
+        singular: resource.singular.clone(),
+        kind: resource.kind.clone(),
         foreign: None,
         namespaced: resource.scope == Scope::Namespaced,
-        stored: (resource.views[0].group, resource.views[0].version),
+        stored: (resource.views[0].group.clone(), resource.views[0].version.clone()),
         verbs: resource.verbs,
-        short_names: resource.short_names,
-        categories: resource.categories,
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
     };
     let part = |name: &'static str, verbs: &'static [&'static str]| Entry {
         subresource: Some(name),
-        singular: "",
+        singular: Name::default(),
         verbs,
-        short_names: &[],
-        categories: &[],
-        ..main
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        ..main.clone()
     };
     let mut entries: Vec<Entry> = resource
         .subresources
@@ -234,7 +246,7 @@ fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
     if resource.storage == "serviceaccounts" {
         let token = part("token", &["create"]);
         let foreign = Some(("authentication.k8s.io", "v1"));
-        entries.push(Entry { kind: "TokenRequest", foreign, ..token });
+        entries.push(Entry { kind: "TokenRequest".into(), foreign, ..token });
     }
     entries.push(main);
     entries
@@ -242,7 +254,7 @@ fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
 
 impl Group {
     fn to_json(&self) -> Value {
-        let version = |v: &Version| json!({"groupVersion": group_version(self.name, v.name), "version": v.name});
+        let version = |v: &Version| json!({"groupVersion": group_version(&self.name, &v.name), "version": v.name});
         let versions: Vec<Value> = self.versions.iter().map(version).collect();
         json!({"name": self.name, "versions": versions, "preferredVersion": versions[0]})
     }
@@ -251,7 +263,7 @@ impl Group {
 impl Entry {
     fn to_legacy(&self) -> Value {
         let name = match self.subresource {
-            None => self.name.to_owned(),
+            None => (*self.name).to_owned(),
             Some(subresource) => format!("{}/{subresource}", self.name),
         };
         let mut entry = json!({
@@ -272,7 +284,7 @@ impl Entry {
             entry["categories"] = json!(self.categories);
         }
         if self.subresource.is_none() && self.verbs.contains(&"get") {
-            let (group, version) = self.stored;
+            let (group, version) = &self.stored;
             let hash = Sha256::digest(format!("{group}/{version}/{}", self.kind));
             entry["storageVersionHash"] = BASE64_STANDARD.encode(&hash[..8]).into();
         }
@@ -288,7 +300,7 @@ impl Entry {
 fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
     let item = |group: &Group| {
         let versions: Vec<Value> = group.versions.iter().map(aggregated_version).collect();
-        let metadata = match group.name {
+        let metadata = match &*group.name {
             "" => json!({}),
             name => json!({"name": name}),
         };
@@ -319,7 +331,8 @@ fn aggregated_version(version: &Version) -> Value {
             "singularResource": entry.singular,
             "verbs": entry.verbs,
         });
-        for (field, list) in [("shortNames", entry.short_names), ("categories", entry.categories)] {
+        for (field, list) in [("shortNames", &entry.short_names), ("categories", &entry.categories)]
+        {
             if !list.is_empty() {
                 resource[field] = json!(list);
             }

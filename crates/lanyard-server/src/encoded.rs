@@ -48,7 +48,7 @@ pub struct Codec {
 impl Codec {
     /// The codec of a type; its first view is the stored form.
     pub fn new(resource: Arc<Resource>) -> Self {
-        let prefix = object_prefix(&resource.views[0].api_version(), resource.kind);
+        let prefix = object_prefix(&resource.views[0].api_version(), &resource.kind);
         Self { resource, prefix }
     }
 
@@ -87,12 +87,13 @@ impl Codec {
         let json = put_version(stored, self.prefix.len(), revision);
         let added = json.len() - stored.len();
         let rules = &self.resource.rules;
-        let selectable = rules.selectable_fields();
-        let fields = if selectable.is_empty() {
+        let (known, custom) = (rules.selectable_fields(), rules.custom_selectable_fields());
+        let fields = if known.is_empty() && custom.is_empty() {
             Box::default()
         } else {
             let object: Value = serde_json::from_slice(stored)?;
-            selectable.iter().map(|field| rules.selectable_field(&object, field).into()).collect()
+            let all = known.iter().copied().chain(custom.iter().map(|name| &**name));
+            all.map(|field| rules.selectable_field(&object, field).into()).collect()
         };
         let meta_key = (self.prefix.len() - META_OPEN.len()) as u32;
         let meta_end = (self.prefix.len() - 1 + metadata.len() + added) as u32;
@@ -138,7 +139,12 @@ impl Encoded {
             "metadata.name" => self.name(),
             "metadata.namespace" => self.namespace(),
             _ => {
-                let at = resource.rules.selectable_fields().iter().position(|f| *f == field);
+                let known = resource.rules.selectable_fields();
+                let custom = || {
+                    let fields = resource.rules.custom_selectable_fields();
+                    Some(known.len() + fields.iter().position(|f| *f == field)?)
+                };
+                let at = known.iter().position(|f| *f == field).or_else(custom);
                 at.and_then(|at| self.fields.get(at)).map_or("", |value| value)
             }
         }

@@ -15,6 +15,7 @@ pub mod encoded;
 pub mod field;
 pub mod http;
 pub mod metrics;
+pub mod name;
 pub mod negotiate;
 pub mod object;
 pub mod patch;

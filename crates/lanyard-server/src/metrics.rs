@@ -17,7 +17,7 @@ use prometheus_client::{
     registry::Registry as Metrics,
 };
 
-use crate::registry::Registry;
+use crate::{name::Name, registry::Registry};
 
 /// What a finished request is counted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -25,9 +25,9 @@ pub struct RequestLabels {
     /// The verb.
     pub verb: &'static str,
     /// The API group of a served resource, or empty.
-    pub group: &'static str,
+    pub group: Name,
     /// The served resource, or empty.
-    pub resource: &'static str,
+    pub resource: Name,
     /// The HTTP status code.
     pub code: u16,
 }
@@ -36,12 +36,12 @@ pub struct RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LatencyLabels {
     verb: &'static str,
-    resource: &'static str,
+    resource: Name,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResourceLabels {
-    resource: &'static str,
+    resource: Name,
 }
 
 /// All metrics of a server.
@@ -91,7 +91,7 @@ impl ServerMetrics {
     /// Counts a finished request.
     pub fn finished(&self, labels: RequestLabels, took: Duration) {
         let long_running = labels.verb == "watch";
-        let latency = LatencyLabels { verb: labels.verb, resource: labels.resource };
+        let latency = LatencyLabels { verb: labels.verb, resource: labels.resource.clone() };
         self.requests.get_or_create(&labels).inc();
         if !long_running {
             self.latency.get_or_create(&latency).observe(took.as_secs_f64());
@@ -106,9 +106,12 @@ impl ServerMetrics {
 
     /// The text of `/metrics`.
     pub fn render(&self, registry: &Registry) -> String {
+        // Types that are no longer served are forgotten.
+        self.objects.clear();
+        self.watchers.clear();
         for collection in &registry.served().collections {
             let (objects, watchers) = collection.counts();
-            let labels = ResourceLabels { resource: collection.resource.storage };
+            let labels = ResourceLabels { resource: collection.resource.storage.clone() };
             self.objects.get_or_create(&labels).set(objects as i64);
             self.watchers.get_or_create(&labels).set(watchers as i64);
         }

@@ -7,22 +7,26 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{field::FieldError, schema::Struct};
+use crate::{
+    field::FieldError,
+    name::Name,
+    schema::{Conformed, Struct, TypeMismatch},
+};
 
 /// One stored kind and how it is served.
 pub struct Resource {
     /// The segment of the storage key, e.g. `configmaps` or `clusterroles.rbac.authorization.k8s.io`.
-    pub storage: &'static str,
+    pub storage: Name,
     /// The plural name in URLs.
-    pub plural: &'static str,
+    pub plural: Name,
     /// The singular name.
-    pub singular: &'static str,
+    pub singular: Name,
     /// The kind.
-    pub kind: &'static str,
+    pub kind: Name,
     /// Short names for kubectl.
-    pub short_names: &'static [&'static str],
+    pub short_names: Vec<Name>,
     /// Categories for kubectl.
-    pub categories: &'static [&'static str],
+    pub categories: Vec<Name>,
     /// Whether its objects live in namespaces.
     pub scope: Scope,
     /// The verbs offered on the main resource.
@@ -47,22 +51,73 @@ pub enum Scope {
 /// One group version of a resource.
 pub struct View {
     /// The API group, empty for core.
-    pub group: &'static str,
+    pub group: Name,
     /// The version.
-    pub version: &'static str,
+    pub version: Name,
     /// The fields that objects may have in this version.
-    pub schema: &'static Struct,
+    pub schema: Schema,
     /// How to go from and to the stored form; `None` when they are the same but for `apiVersion`.
     pub conversion: Option<Conversion>,
 }
 
 impl View {
+    /// A group version that differs from the stored form by nothing but its `apiVersion`.
+    pub fn new(
+        group: impl Into<Name>,
+        version: impl Into<Name>,
+        schema: impl Into<Schema>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            schema: schema.into(),
+            conversion: None,
+        }
+    }
+
+    /// The same with a conversion.
+    pub fn converted(self, conversion: Conversion) -> Self {
+        Self { conversion: Some(conversion), ..self }
+    }
+
     /// The `apiVersion` of objects in this view: `v1` or `group/v1`.
     pub fn api_version(&self) -> String {
-        match self.group {
-            "" => self.version.to_owned(),
+        match &*self.group {
+            "" => (*self.version).to_owned(),
             group => format!("{group}/{}", self.version),
         }
+    }
+}
+
+/// What fields the objects of a view may have.
+#[derive(Clone, Debug)]
+pub enum Schema {
+    /// Those of a built-in kind.
+    Builtin(&'static Struct),
+}
+
+impl Schema {
+    /// The table of a built-in kind.
+    pub fn builtin(&self) -> Option<&'static Struct> {
+        match self {
+            Self::Builtin(fields) => Some(fields),
+        }
+    }
+
+    /// Brings an object into the form of the kind.
+    ///
+    /// # Errors
+    /// When a value has another type than its field.
+    pub fn conform(&self, value: Value) -> Result<Conformed, TypeMismatch> {
+        match self {
+            Self::Builtin(fields) => fields.conform(value),
+        }
+    }
+}
+
+impl From<&'static Struct> for Schema {
+    fn from(fields: &'static Struct) -> Self {
+        Self::Builtin(fields)
     }
 }
 
@@ -182,8 +237,14 @@ pub trait Rules: Send + Sync + 'static {
     }
 
     /// The stored field that a field selector of a view means; nothing when the view has no such one.
-    fn selectable_in_view(&self, _view: &View, field: &str) -> Option<&'static str> {
-        self.selectable_fields().iter().copied().find(|known| *known == field)
+    fn selectable_in_view(&self, _view: &View, field: &str) -> Option<&str> {
+        let custom = self.custom_selectable_fields().iter().map(|name| &**name);
+        self.selectable_fields().iter().copied().chain(custom).find(|known| *known == field)
+    }
+
+    /// Further field selectors, of types whose fields are known only at run time.
+    fn custom_selectable_fields(&self) -> &[Name] {
+        &[]
     }
 
     /// The value of a selectable field, empty when not set.

@@ -55,6 +55,8 @@ struct State {
     changed: Revision,
     history: History,
     watchers: Watchers,
+    /// The type is served by another collection, or no longer.
+    retired: bool,
 }
 
 /// A consistent piece of a collection.
@@ -85,6 +87,7 @@ impl Collection {
                 changed: Revision(0),
                 history: History::new(Revision(0)),
                 watchers: Watchers::default(),
+                retired: false,
             }),
             feed: Mutex::new(None),
             lost: Notify::new(),
@@ -100,6 +103,16 @@ impl Collection {
         let watch = store.watch(&self.prefix, range.revision, self.clone()).await?;
         *self.feed.lock() = Some(watch);
         Ok(())
+    }
+
+    /// Ends all watches for good and stops following the store: the type is served by another collection,
+    /// or no longer.
+    pub fn retire(&self) {
+        let mut state = self.state.write();
+        state.retired = true;
+        state.watchers.each(Watcher::close);
+        drop(state);
+        self.unload();
     }
 
     /// Stops following the store.
@@ -155,7 +168,7 @@ impl Collection {
         let mut state = self.state.write();
         let missed = state.history.after(after)?;
         watcher.begin(missed.filter(|event| watcher.scope.contains(&event.object.key)).cloned());
-        state.watchers.add(watcher);
+        state.add_watcher(watcher);
         Ok(())
     }
 
@@ -164,7 +177,7 @@ impl Collection {
     pub fn watch_from_now(&self, watcher: &Arc<Watcher>) -> (Vec<Arc<Encoded>>, Revision) {
         let mut state = self.state.write();
         let objects = range(&state.objects, &watcher.scope, None).map(|(_, o)| o.clone()).collect();
-        state.watchers.add(watcher);
+        state.add_watcher(watcher);
         (objects, state.changed)
     }
 
@@ -273,6 +286,14 @@ fn range<'a>(
 }
 
 impl State {
+    /// A watch that comes too late ends after what there is to send.
+    fn add_watcher(&mut self, watcher: &Arc<Watcher>) {
+        self.watchers.add(watcher);
+        if self.retired {
+            watcher.close();
+        }
+    }
+
     /// Applies one change to the objects, and says what happened.
     fn event(
         &mut self,

@@ -249,3 +249,12 @@ async fn lists_stay_in_their_scope_wherever_they_start() {
         assert_eq!(list(scope, start, limit), (keys.to_owned(), remaining), "{scope:?} {start:?}");
     }
 }
+
+#[tokio::test]
+async fn a_retired_collection_ends_its_watches_and_those_that_come_late() {
+    let fixture = Fixture::new().await;
+    let early = fixture.watch(Scope::All);
+    fixture.configs.retire();
+    assert_eq!(sent(&early), ["end"]);
+    assert_eq!(sent(&fixture.watch(Scope::All)), ["end"]);
+}

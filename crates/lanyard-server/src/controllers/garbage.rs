@@ -17,6 +17,7 @@ use super::{client::Client, queue::Queue};
 use crate::{
     collection::{Collection, Event, EventKind, Scope as CollectionScope},
     encoded::Encoded,
+    name::Name,
     object::ObjectExt,
     registry::{
         Registry,
@@ -32,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// An object, by the place of its type among the served ones and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
-    storage: &'static str,
+    storage: Name,
     key: Arc<str>,
 }
 
@@ -78,14 +79,14 @@ pub(super) struct GarbageCollector {
 impl GarbageCollector {
     pub(super) fn new(registry: &Arc<Registry>) -> Self {
         let (queue, graph) = (Queue::new(), Arc::<Mutex<Graph>>::default());
-        for collection in &collected(registry) {
-            let watch = Watch {
-                storage: collection.resource.storage,
-                graph: graph.clone(),
-                queue: queue.clone(),
-            };
-            collection.observe(Box::new(move |event| watch.see(event)));
-        }
+        let watch = Watch { storage: Name::default(), graph: graph.clone(), queue: queue.clone() };
+        registry.each_type(Box::new(move |collection| {
+            if is_collected(collection) {
+                let storage = collection.resource.storage.clone();
+                let watch = Watch { storage, ..watch.clone() };
+                collection.observe(Box::new(move |event| watch.see(event)));
+            }
+        }));
         Self { registry: registry.clone(), client: Client::new(registry), graph, queue }
     }
 
@@ -93,8 +94,9 @@ impl GarbageCollector {
         let _open = self.queue.open();
         for collection in collected(&self.registry) {
             let (page, _) = collection.list(&CollectionScope::All, None, None, is_linked);
-            let storage = collection.resource.storage;
-            let place = |object: &Arc<Encoded>| Place { storage, key: object.key.clone() };
+            let storage = &collection.resource.storage;
+            let place =
+                |object: &Arc<Encoded>| Place { storage: storage.clone(), key: object.key.clone() };
             page.objects.iter().map(place).for_each(|place| self.queue.add(place));
         }
         loop {
@@ -181,7 +183,8 @@ impl GarbageCollector {
         object: &Encoded,
         owner: &Links,
     ) -> ApiResult<()> {
-        let place = Place { storage: collection.resource.storage, key: object.key.clone() };
+        let storage = collection.resource.storage.clone();
+        let place = Place { storage, key: object.key.clone() };
         // Before the dependents are looked at: one that goes meanwhile must wake us up.
         self.graph.lock().waiting.insert(owner.uid.clone(), place);
         let mut blocked = false;
@@ -320,15 +323,16 @@ enum OwnerState {
 }
 
 /// Watches one collection for owners and dependents.
+#[derive(Clone)]
 struct Watch {
-    storage: &'static str,
+    storage: Name,
     graph: Arc<Mutex<Graph>>,
     queue: Queue<Place>,
 }
 
 impl Watch {
     fn see(&self, event: &Event) {
-        let place = || Place { storage: self.storage, key: event.object.key.clone() };
+        let place = || Place { storage: self.storage.clone(), key: event.object.key.clone() };
         let deleted = event.kind == EventKind::Deleted;
         let was = event.previous.as_deref().filter(|old| is_linked(old)).map(links);
         let is = (!deleted && is_linked(&event.object)).then(|| links(&event.object));
@@ -366,10 +370,14 @@ impl Watch {
     }
 }
 
-/// The types that are looked at. Events expire by themselves, and are many.
 fn collected(registry: &Registry) -> Vec<Arc<Collection>> {
     let served = registry.served();
-    served.collections.iter().filter(|c| c.resource.storage != "events").cloned().collect()
+    served.collections.iter().filter(|collection| is_collected(collection)).cloned().collect()
+}
+
+/// Whether objects of the type are looked at. Events expire by themselves, and are many.
+fn is_collected(collection: &Collection) -> bool {
+    collection.resource.storage != "events"
 }
 
 /// Whether an object may have owners or finalizers; cheaper than reading them.

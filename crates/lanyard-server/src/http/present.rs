@@ -205,12 +205,12 @@ impl Presentation {
         // Nothing is wrong with the types of no fields.
         let mut object = empty.map_or_else(|_| json!({}), |conformed| conformed.value);
         object["metadata"] = metadata;
-        encode_view(&view.api_version(), self.endpoint.resource().kind, &object)
+        encode_view(&view.api_version(), &self.endpoint.resource().kind, &object)
     }
 
     fn encode(&self, tree: Value) -> Vec<u8> {
         let tree = self.endpoint.to_view(tree);
-        encode_view(&self.endpoint.view().api_version(), self.endpoint.resource().kind, &tree)
+        encode_view(&self.endpoint.view().api_version(), &self.endpoint.resource().kind, &tree)
     }
 
     fn table_head(&self, meta: &Value, with_columns: bool) -> BytesMut {

@@ -1,5 +1,7 @@
 //! From the bytes of a request body to an object in the stored form.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -10,7 +12,7 @@ use crate::{
     negotiate::Encoding,
     object::ObjectExt,
     request::FieldValidation,
-    resource::Scope,
+    resource::{Schema, Scope},
     schema::{self, ParseError, Parsed, Struct},
     status::{ApiError, ApiResult},
 };
@@ -59,7 +61,7 @@ pub(super) enum Misfit {
 pub struct Expected<'a> {
     kind: &'a str,
     api_version: String,
-    schema: &'static Struct,
+    schema: Cow<'a, Schema>,
     /// The name of upstream's internal type, which some messages show.
     go_type: String,
     /// Which stored type it is, if any.
@@ -73,7 +75,7 @@ impl<'a> Expected<'a> {
         Self {
             kind,
             api_version: format!("{group}/v1"),
-            schema,
+            schema: Cow::Owned(Schema::Builtin(schema)),
             go_type: format!("{package}.{kind}"),
             storage: None,
         }
@@ -156,7 +158,7 @@ impl<'a> Expected<'a> {
             None => {
                 format!("no kind {} is registered for version {}", quoted(kind), quoted(version))
             }
-            Some(other) if Some(other.storage) == self.storage => {
+            Some(other) if self.storage.is_some_and(|own| other.storage == own) => {
                 let expected = &self.api_version;
                 return Misfit::OtherVersion(format!(
                     "the API version in the data ({version}) does not match the expected API version ({expected})"
@@ -194,11 +196,11 @@ fn short(api_version: &str) -> &str {
 impl Endpoint {
     fn expected(&self) -> Expected<'_> {
         Expected {
-            kind: self.resource().kind,
+            kind: &self.resource().kind,
             api_version: self.view().api_version(),
-            schema: self.view().schema,
+            schema: Cow::Borrowed(&self.view().schema),
             go_type: self.go_type(),
-            storage: Some(self.resource().storage),
+            storage: Some(&self.resource().storage),
         }
     }
 }

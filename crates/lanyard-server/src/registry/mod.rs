@@ -38,6 +38,7 @@ use crate::{
     authn::UserInfo,
     collection::{Collection, Scope as CollectionScope},
     encoded::Encoded,
+    name::Name,
     resource::{Resource, Scope, Subresource, View, WriteContext},
     status::{ApiError, ApiResult, GroupName},
 };
@@ -52,16 +53,22 @@ pub struct Registry {
     /// What depends on other objects.
     pub admission: Admission,
     served: ArcSwap<Served>,
+    /// Told of every type; held while the types change.
+    followers: Mutex<Vec<Follower>>,
     /// The newest revision that a consistent read was seen at.
     seen: AtomicU64,
 }
+
+/// Called with every type that is served now or later; must be quick.
+pub type Follower = Box<dyn Fn(&Arc<Collection>) + Send + Sync>;
 
 /// The resource types at one moment.
 #[derive(Default)]
 pub struct Served {
     /// The types, in the order that discovery lists them.
     pub collections: Vec<Arc<Collection>>,
-    by_name: HashMap<(&'static str, &'static str, &'static str), Endpoint>,
+    /// By plural name; the same one in several groups and versions is rare.
+    by_plural: HashMap<Name, Vec<Endpoint>>,
 }
 
 /// One resource type through one group version.
@@ -108,15 +115,22 @@ pub enum Deleted {
 impl Registry {
     /// Loads every resource type from the store.
     pub async fn open(store: Store, resources: Vec<Resource>) -> Result<Arc<Self>, StoreError> {
-        let mut served = Served::default();
+        let mut collections = Vec::with_capacity(resources.len());
         for resource in resources {
             let collection = Collection::new(Arc::new(resource));
             collection.load(&store).await?;
-            served.add(collection);
+            collections.push(collection);
         }
+        let served = Served::new(collections);
         let admission = Admission::new(&served);
         let seen = AtomicU64::new(store.caught_up().await?.0);
-        Ok(Arc::new(Self { store, admission, served: ArcSwap::from_pointee(served), seen }))
+        Ok(Arc::new(Self {
+            store,
+            admission,
+            served: ArcSwap::from_pointee(served),
+            followers: Mutex::default(),
+            seen,
+        }))
     }
 
     /// Lets go of the store, which then has nobody left to tell that it ends.
@@ -128,6 +142,40 @@ impl Registry {
     /// The resource types now.
     pub fn served(&self) -> Arc<Served> {
         self.served.load_full()
+    }
+
+    /// Lets `follower` see every type that is served, and every one that is added from now on.
+    pub fn each_type(&self, follower: Follower) {
+        let mut followers = self.followers.lock();
+        self.served.load().collections.iter().for_each(&follower);
+        followers.push(follower);
+    }
+
+    /// Serves a type that was loaded, in place of the one of the same storage; its watches end.
+    pub fn serve(&self, collection: &Arc<Collection>) {
+        let followers = self.followers.lock();
+        followers.iter().for_each(|follower| follower(collection));
+        let storage = &collection.resource.storage;
+        let mut collections = self.served.load().collections.clone();
+        let mut replaced = None;
+        match collections.iter_mut().find(|c| c.resource.storage == *storage) {
+            Some(found) => replaced = Some(std::mem::replace(found, collection.clone())),
+            None => collections.push(collection.clone()),
+        }
+        self.served.store(Arc::new(Served::new(collections)));
+        if let Some(replaced) = replaced {
+            replaced.retire();
+        }
+    }
+
+    /// Serves a type no longer; its watches end, its objects stay in the store.
+    pub fn withdraw(&self, storage: &str) {
+        let _changing = self.followers.lock();
+        let collections = self.served.load().collections.clone();
+        let (gone, kept) = collections.into_iter().partition(|c| c.resource.storage == *storage);
+        self.served.store(Arc::new(Served::new(kept)));
+        let gone: Vec<Arc<Collection>> = gone;
+        gone.iter().for_each(|collection| collection.retire());
     }
 
     /// The type with this name in this group version.
@@ -179,13 +227,14 @@ impl Registry {
 }
 
 impl Served {
-    fn add(&mut self, collection: Arc<Collection>) {
-        let plural = collection.resource.plural;
-        for (at, view) in collection.resource.views.iter().enumerate() {
-            let endpoint = Endpoint { collection: collection.clone(), view: at };
-            self.by_name.insert((view.group, view.version, plural), endpoint);
+    fn new(collections: Vec<Arc<Collection>>) -> Self {
+        let mut by_plural = HashMap::<_, Vec<_>>::new();
+        for collection in &collections {
+            let endpoints = by_plural.entry(collection.resource.plural.clone()).or_default();
+            let views = 0..collection.resource.views.len();
+            endpoints.extend(views.map(|view| Endpoint { collection: collection.clone(), view }));
         }
-        self.collections.push(collection);
+        Self { collections, by_plural }
     }
 
     /// The type of objects that say to be of this kind.
@@ -197,7 +246,12 @@ impl Served {
 
     /// The type with this name in this group version.
     pub fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<Endpoint> {
-        self.by_name.get(&(group, version, plural)).cloned()
+        let named = self.by_plural.get(plural)?;
+        let in_group = |endpoint: &&Endpoint| {
+            let view = endpoint.view();
+            view.group == group && view.version == version
+        };
+        named.iter().find(in_group).cloned()
     }
 }
 
@@ -219,19 +273,19 @@ impl Endpoint {
 
     /// Group and plural, for messages.
     pub fn group_resource(&self) -> GroupName<'_> {
-        GroupName { group: self.view().group, name: self.resource().plural }
+        GroupName { group: &self.view().group, name: &self.resource().plural }
     }
 
     /// Group and kind, for messages about invalid objects.
     ///
     /// The group is that of the stored form, whatever the view.
     pub fn group_kind(&self) -> GroupName<'_> {
-        GroupName { group: self.resource().views[0].group, name: self.resource().kind }
+        GroupName { group: &self.resource().views[0].group, name: &self.resource().kind }
     }
 
     /// The name of upstream's internal type, which some messages show.
     pub fn go_type(&self) -> String {
-        let package = match self.resource().views[0].group {
+        let package = match &*self.resource().views[0].group {
             "" => "core",
             group => group.split('.').next().unwrap_or_default(),
         };
@@ -255,7 +309,7 @@ impl Endpoint {
             (conversion.to_stored)(&mut object);
         }
         object["apiVersion"] = self.resource().views[0].api_version().into();
-        object["kind"] = self.resource().kind.into();
+        object["kind"] = (&self.resource().kind).into();
         object
     }
 }
@@ -324,5 +378,38 @@ pub fn store_error(error: StoreError) -> ApiError {
                 .because(error)
         }
         other => ApiError::internal("the store failed", other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lanyard_store::StoreUrl;
+
+    use super::*;
+    use crate::types;
+
+    fn kind(plural: &str) -> Resource {
+        types::all().into_iter().find(|kind| kind.plural == plural).unwrap()
+    }
+
+    #[tokio::test]
+    async fn types_come_and_go_while_requests_run() {
+        let store = Store::open(&StoreUrl::Memory).await.unwrap();
+        let registry = Registry::open(store, vec![kind("configmaps")]).await.unwrap();
+        let seen = Arc::<Mutex<Vec<Name>>>::default();
+        let follower = seen.clone();
+        registry.each_type(Box::new(move |c| follower.lock().push(c.resource.plural.clone())));
+        let find = |plural| registry.endpoint("", "v1", plural).map(|e| e.collection);
+        assert!(find("secrets").is_none());
+        for _ in 0..2 {
+            let secrets = Collection::new(Arc::new(kind("secrets")));
+            secrets.load(&registry.store).await.unwrap();
+            registry.serve(&secrets);
+            assert!(Arc::ptr_eq(&find("secrets").unwrap(), &secrets));
+            assert_eq!(registry.served().collections.len(), 2);
+        }
+        registry.withdraw("secrets");
+        assert!(find("secrets").is_none() && find("configmaps").is_some());
+        assert_eq!(*seen.lock(), ["configmaps", "secrets", "secrets"]);
     }
 }

@@ -58,7 +58,7 @@ impl State {
         if let Some(review) = Review::find(&path.group, &path.version, &path.resource) {
             return self.review(head, review, path, user, body).await;
         }
-        if !self.discovery.has_group(&path.group) {
+        if !self.discovery().has_group(&path.group) {
             return Ok(page_not_found());
         }
         let endpoint = self.registry.endpoint(&path.group, &path.version, &path.resource);

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use lanyard_store::{Store, StoreUrl};
 use tokio::task::JoinSet;
@@ -97,7 +98,7 @@ pub struct Server {
 pub(crate) struct State {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<ServerMetrics>,
-    discovery: Discovery,
+    discovery: ArcSwap<Discovery>,
     identities: Identities,
     audit: Option<AuditLog>,
     address: SocketAddr,
@@ -121,7 +122,7 @@ impl Server {
         bootstrap::run(&registry, address).await.map_err(Error::Bootstrap)?;
         let state = Arc::new(State {
             metrics: Arc::default(),
-            discovery: Discovery::new(&registry.served()),
+            discovery: ArcSwap::from_pointee(Discovery::new(registry.served())),
             identities: Identities::new(&pki)?,
             registry,
             audit,
@@ -163,6 +164,18 @@ impl State {
         }
         loops.spawn(bookmarks(self.registry.clone()));
         controllers::spawn(&self.registry, loops)
+    }
+
+    /// What is served now; made anew when the types have changed.
+    fn discovery(&self) -> Arc<Discovery> {
+        let served = self.registry.served();
+        let known = self.discovery.load_full();
+        if known.is_of(&served) {
+            return known;
+        }
+        let changed = Arc::new(Discovery::new(served));
+        self.discovery.store(changed.clone());
+        changed
     }
 
     pub(crate) fn is_draining(&self) -> bool {

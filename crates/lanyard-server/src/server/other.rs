@@ -11,7 +11,7 @@ use super::{
     respond::{self, Reply},
 };
 use crate::{
-    discovery::Document,
+    discovery::{Discovery, Document},
     negotiate::{self, Encoding, Shape},
     status::{ApiError, ApiResult},
 };
@@ -27,6 +27,7 @@ impl State {
     /// Answers a request for anything else.
     pub(super) async fn other(&self, head: &RequestHead, path: &str) -> ApiResult<Reply> {
         let segments = segments(path);
+        let discovery = self.discovery();
         match segments.first() {
             // Probes may use any method.
             Some(&"healthz" | &"livez" | &"readyz") => {}
@@ -37,23 +38,21 @@ impl State {
             _ => {}
         }
         match segments.as_slice() {
-            [] => self.document(head, &self.index()),
+            [] => self.document(head, &index(&discovery)),
             ["api"] if negotiate::wants_aggregated_discovery(&head.parts.headers) => {
-                Ok(aggregated(head, &self.discovery.core))
+                Ok(aggregated(head, &discovery.core))
             }
             ["apis"] if negotiate::wants_aggregated_discovery(&head.parts.headers) => {
-                Ok(aggregated(head, &self.discovery.named))
+                Ok(aggregated(head, &discovery.named))
             }
-            ["api"] => self.document(head, &self.discovery.api_versions(&self.address.to_string())),
-            ["apis"] => self.document(head, &self.discovery.group_list()),
-            ["apis", group, ..] if group.is_empty() || !self.discovery.has_group(group) => {
+            ["api"] => self.document(head, &discovery.api_versions(&self.address.to_string())),
+            ["apis"] => self.document(head, &discovery.group_list()),
+            ["apis", group, ..] if group.is_empty() || !discovery.has_group(group) => {
                 Ok(page_not_found())
             }
-            ["api", version] => self.found(head, self.discovery.resource_list("", version)),
-            ["apis", group] => self.found(head, self.discovery.group(group)),
-            ["apis", group, version] => {
-                self.found(head, self.discovery.resource_list(group, version))
-            }
+            ["api", version] => self.found(head, discovery.resource_list("", version)),
+            ["apis", group] => self.found(head, discovery.group(group)),
+            ["apis", group, version] => self.found(head, discovery.resource_list(group, version)),
             ["api" | "apis", ..] => Err(ApiError::no_such_resource()),
             ["version"] => {
                 // For people, whatever they accept.
@@ -82,15 +81,6 @@ impl State {
     fn found(&self, head: &RequestHead, body: Option<serde_json::Value>) -> ApiResult<Reply> {
         let body = body.ok_or_else(ApiError::no_such_resource)?;
         self.document(head, &body)
-    }
-
-    fn index(&self) -> serde_json::Value {
-        let mut paths = self.discovery.paths();
-        let others = ["/healthz", "/livez", "/metrics", "/openid/v1/jwks", "/readyz", "/version"];
-        paths.extend(others.map(str::to_owned));
-        paths.push("/.well-known/openid-configuration".to_owned());
-        paths.sort();
-        json!({"paths": paths})
     }
 
     /// The named checks of an endpoint, each good or with its problem.
@@ -152,6 +142,15 @@ impl State {
         }
         response
     }
+}
+
+fn index(discovery: &Discovery) -> serde_json::Value {
+    let mut paths = discovery.paths();
+    let others = ["/healthz", "/livez", "/metrics", "/openid/v1/jwks", "/readyz", "/version"];
+    paths.extend(others.map(str::to_owned));
+    paths.push("/.well-known/openid-configuration".to_owned());
+    paths.sort();
+    json!({"paths": paths})
 }
 
 /// The parts of a path. One slash at the end is forgiven; what does not begin with one is no path.

@@ -178,7 +178,8 @@ impl State {
         };
         let (group, resource) = endpoint
             .as_ref()
-            .map_or(("", ""), |e| (e.resource().views[e.view].group, e.resource().plural));
+            .map(|e| (e.view().group.clone(), e.resource().plural.clone()))
+            .unwrap_or_default();
         RequestLabels { verb: info.verb, group, resource, code }
     }
 }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     field::FieldError,
+    name::names,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
     schema::{
@@ -25,16 +26,16 @@ use crate::{
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "configmaps",
-        plural: "configmaps",
-        singular: "configmap",
-        kind: "ConfigMap",
-        short_names: &["cm"],
-        categories: &[],
+        storage: "configmaps".into(),
+        plural: "configmaps".into(),
+        singular: "configmap".into(),
+        kind: "ConfigMap".into(),
+        short_names: names(&["cm"]),
+        categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View { group: "", version: "v1", schema: &CONFIG_MAP, conversion: None }],
+        views: vec![View::new("", "v1", &CONFIG_MAP)],
         rules: Arc::new(ConfigMaps),
     }
 }

@@ -22,21 +22,16 @@ use crate::{
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "leases.coordination.k8s.io",
-        plural: "leases",
-        singular: "lease",
-        kind: "Lease",
-        short_names: &[],
-        categories: &[],
+        storage: "leases.coordination.k8s.io".into(),
+        plural: "leases".into(),
+        singular: "lease".into(),
+        kind: "Lease".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View {
-            group: "coordination.k8s.io",
-            version: "v1",
-            schema: &LEASE,
-            conversion: None,
-        }],
+        views: vec![View::new("coordination.k8s.io", "v1", &LEASE)],
         rules: Arc::new(Leases),
     }
 }

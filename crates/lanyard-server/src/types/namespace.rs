@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     field::FieldError,
+    name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, Subresource, View, WriteContext},
     schema::{
@@ -27,16 +28,16 @@ const FINALIZER: &str = "kubernetes";
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "namespaces",
-        plural: "namespaces",
-        singular: "namespace",
-        kind: "Namespace",
-        short_names: &["ns"],
-        categories: &[],
+        storage: "namespaces".into(),
+        plural: "namespaces".into(),
+        singular: "namespace".into(),
+        kind: "Namespace".into(),
+        short_names: names(&["ns"]),
+        categories: Vec::new(),
         scope: Scope::Cluster,
         verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
         subresources: &[Subresource::Finalize, Subresource::Status],
-        views: vec![View { group: "", version: "v1", schema: &NAMESPACE, conversion: None }],
+        views: vec![View::new("", "v1", &NAMESPACE)],
         rules: Arc::new(Namespaces),
     }
 }

@@ -32,16 +32,16 @@ const TLS: &str = "kubernetes.io/tls";
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "secrets",
-        plural: "secrets",
-        singular: "secret",
-        kind: "Secret",
-        short_names: &[],
-        categories: &[],
+        storage: "secrets".into(),
+        plural: "secrets".into(),
+        singular: "secret".into(),
+        kind: "Secret".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View { group: "", version: "v1", schema: &SECRET, conversion: None }],
+        views: vec![View::new("", "v1", &SECRET)],
         rules: Arc::new(Secrets),
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::column::{self, AGE, NAME, age_cell, name_cell};
 use crate::{
     field::FieldError,
+    name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
     schema::{
@@ -18,16 +19,16 @@ use crate::{
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "services",
-        plural: "services",
-        singular: "service",
-        kind: "Service",
-        short_names: &["svc"],
-        categories: &["all"],
+        storage: "services".into(),
+        plural: "services".into(),
+        singular: "service".into(),
+        kind: "Service".into(),
+        short_names: names(&["svc"]),
+        categories: names(&["all"]),
         scope: Scope::Namespaced,
         verbs: &["get", "list", "watch"],
         subresources: &[],
-        views: vec![View { group: "", version: "v1", schema: &SERVICE, conversion: None }],
+        views: vec![View::new("", "v1", &SERVICE)],
         rules: Arc::new(Services),
     }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     field::FieldError,
+    name::names,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
     schema::{
@@ -23,16 +24,16 @@ use crate::{
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "serviceaccounts",
-        plural: "serviceaccounts",
-        singular: "serviceaccount",
-        kind: "ServiceAccount",
-        short_names: &["sa"],
-        categories: &[],
+        storage: "serviceaccounts".into(),
+        plural: "serviceaccounts".into(),
+        singular: "serviceaccount".into(),
+        kind: "ServiceAccount".into(),
+        short_names: names(&["sa"]),
+        categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View { group: "", version: "v1", schema: &SERVICE_ACCOUNT, conversion: None }],
+        views: vec![View::new("", "v1", &SERVICE_ACCOUNT)],
         rules: Arc::new(ServiceAccounts),
     }
 }

@@ -46,7 +46,7 @@ struct Write<'a> {
 
 impl<'a> Write<'a> {
     fn of(record: &'a Value) -> Self {
-        let resource = all().into_iter().find(|r| record["resource"] == r.plural).unwrap();
+        let resource = all().into_iter().find(|r| record["resource"] == *r.plural).unwrap();
         Self { record, resource }
     }
 
@@ -138,9 +138,9 @@ impl<'a> Write<'a> {
         if let Some(conversion) = view.conversion {
             (conversion.to_stored)(&mut object);
         }
-        object["kind"] = self.resource.kind.into();
-        object["apiVersion"] = match view.group {
-            "" => view.version.into(),
+        object["kind"] = (&self.resource.kind).into();
+        object["apiVersion"] = match &*view.group {
+            "" => (&view.version).into(),
             group => format!("{group}/{}", view.version).into(),
         };
         if self.resource.scope == Scope::Namespaced {
@@ -155,7 +155,7 @@ impl<'a> Write<'a> {
         let wanted = self.record[field].as_str().unwrap();
         let (group, version) = wanted.split_once('/').unwrap_or(("", wanted));
         let mut views = self.resource.views.iter();
-        views.find(|view| (view.group, view.version) == (group, version)).unwrap()
+        views.find(|view| (&*view.group, &*view.version) == (group, version)).unwrap()
     }
 
     fn subresource(&self) -> Option<Subresource> {
@@ -192,7 +192,7 @@ fn sorted(mut value: Value) -> Value {
 #[test]
 fn every_kind_is_described_completely() {
     for resource in all() {
-        let name = resource.plural;
+        let name = &resource.plural;
         let columns = resource.rules.columns();
         let cells = resource.rules.cells(&json!({}), 0);
         assert_eq!(columns.len(), cells.len(), "{name}");
@@ -201,9 +201,9 @@ fn every_kind_is_described_completely() {
         assert!(resource.views[0].conversion.is_none(), "{name}: the first view is stored");
         for view in &resource.views {
             for field in ["apiVersion", "kind", "metadata"] {
-                assert!(view.schema.field(field).is_some(), "{name} {field}");
+                assert!(view.schema.builtin().unwrap().field(field).is_some(), "{name} {field}");
             }
-            assert_eq!(view.schema.name, resource.kind);
+            assert_eq!(resource.kind, view.schema.builtin().unwrap().name);
         }
     }
 }
@@ -304,7 +304,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         let mut names: Vec<&str> = Vec::new();
         for resource in all() {
             for view in &resource.views {
-                names.extend(view.schema.fields.iter().map(|field| field.name));
+                names.extend(view.schema.builtin().unwrap().fields.iter().map(|field| field.name));
             }
         }
         let key = prop_oneof![proptest::sample::select(names), Just("x")];
@@ -389,8 +389,8 @@ proptest! {
 
     #[test]
     fn events_survive_the_way_to_the_other_view_and_back(
-        stored in object_of(all()[3].views[0].schema),
-        newer in object_of(all()[3].views[1].schema),
+        stored in object_of(all()[3].views[0].schema.builtin().unwrap()),
+        newer in object_of(all()[3].views[1].schema.builtin().unwrap()),
     ) {
         let events = all().remove(3);
         prop_assert_eq!(events.plural, "events");

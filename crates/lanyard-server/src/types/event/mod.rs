@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     field::FieldError,
+    name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
     schema::{
@@ -33,23 +34,18 @@ const TIME_TO_LIVE_SECONDS: u64 = 3600;
 
 pub(super) fn resource() -> Resource {
     Resource {
-        storage: "events",
-        plural: "events",
-        singular: "event",
-        kind: "Event",
-        short_names: &["ev"],
-        categories: &[],
+        storage: "events".into(),
+        plural: "events".into(),
+        singular: "event".into(),
+        kind: "Event".into(),
+        short_names: names(&["ev"]),
+        categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
         views: vec![
-            View { group: "", version: "v1", schema: &CORE_EVENT, conversion: None },
-            View {
-                group: EVENTS_GROUP,
-                version: "v1",
-                schema: &EVENT,
-                conversion: Some(convert::CONVERSION),
-            },
+            View::new("", "v1", &CORE_EVENT),
+            View::new(EVENTS_GROUP, "v1", &EVENT).converted(convert::CONVERSION),
         ],
         rules: Arc::new(Events),
     }
@@ -221,7 +217,7 @@ impl Rules for Events {
     }
 
     fn selectable_in_view(&self, view: &View, field: &str) -> Option<&'static str> {
-        let stored = match (view.group, field) {
+        let stored = match (&*view.group, field) {
             ("", _) => field.to_owned(),
             (_, "reportingController") => "reportingComponent".to_owned(),
             (_, "reason" | "type") => field.to_owned(),

@@ -67,16 +67,16 @@ fn resource(
 ) -> Resource {
     let scope = if kind.starts_with("Cluster") { Scope::Cluster } else { Scope::Namespaced };
     Resource {
-        storage,
-        plural,
-        singular,
-        kind,
-        short_names: &[],
-        categories: &[],
+        storage: storage.into(),
+        plural: plural.into(),
+        singular: singular.into(),
+        kind: kind.into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
         scope,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View { group: GROUP, version: "v1", schema, conversion: None }],
+        views: vec![View::new(GROUP, "v1", schema)],
         rules,
     }
 }
