@@ -13,7 +13,7 @@ use crate::{
     object::ObjectExt,
     request::FieldValidation,
     resource::{Schema, Scope},
-    schema::{self, ParseError, Parsed, Struct},
+    schema::{self, ParseError, Parsed},
     status::{ApiError, ApiResult},
 };
 
@@ -70,12 +70,14 @@ pub struct Expected<'a> {
 
 impl<'a> Expected<'a> {
     /// A type of version `v1` that is answered rather than stored.
-    pub fn virtual_kind(group: &str, kind: &'a str, schema: &'static Struct) -> Self {
+    pub fn virtual_kind(group: &str, kind: &'a str) -> Self {
         let package = group.split('.').next().unwrap_or_default();
         Self {
             kind,
             api_version: format!("{group}/v1"),
-            schema: Cow::Owned(Schema::Builtin(schema)),
+            schema: Cow::Owned(Schema::Builtin(schema::builtin(&format!(
+                "io.k8s.api.{package}.v1.{kind}"
+            )))),
             go_type: format!("{package}.{kind}"),
             storage: None,
         }

@@ -14,7 +14,7 @@ use crate::{
     field::{FieldError, quoted},
     object::ObjectExt,
     request::{ListOptions, Query, dry_run_error, refuse},
-    schema::{self, Field, ParseError, STRING, STRINGS, Struct, Type},
+    schema::{self, ParseError},
     status::{ApiError, ApiResult},
 };
 
@@ -26,26 +26,6 @@ pub const ORPHAN: &str = "orphan";
 
 /// How often a deletion is tried again when others write at the same time.
 const RETRIES: usize = 20;
-
-/// What a body may say.
-static DELETE_OPTIONS: Struct = Struct::new(
-    "DeleteOptions",
-    &[
-        Field::omit_empty("kind", STRING),
-        Field::omit_empty("apiVersion", STRING),
-        Field::pointer("gracePeriodSeconds", Type::Int64),
-        Field::pointer("preconditions", Type::Struct(&PRECONDITIONS)),
-        Field::pointer("orphanDependents", Type::Bool),
-        Field::pointer("propagationPolicy", Type::Str("v1.DeletionPropagation")),
-        Field::omit_empty("dryRun", STRINGS),
-        Field::pointer("ignoreStoreReadErrorWithClusterBreakingPotential", Type::Bool),
-    ],
-);
-
-static PRECONDITIONS: Struct = Struct::new(
-    "Preconditions",
-    &[Field::pointer("uid", Type::Str("types.UID")), Field::pointer("resourceVersion", STRING)],
-);
 
 /// How many objects of a collection are deleted at the same time: enough for the store to put many
 /// into one commit, few beside what it serves others.
@@ -82,7 +62,8 @@ impl DeleteOptions {
             let text = format!("no kind {kind} is registered for version {version}");
             return Err(ApiError::bad_request(text));
         }
-        let object = DELETE_OPTIONS.conform(object);
+        let object =
+            schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions").conform(object);
         let object = object.map_err(|error| ApiError::bad_request(error.to_string()))?.value;
         Self::from_object(&object)
     }

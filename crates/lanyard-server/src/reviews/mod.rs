@@ -3,10 +3,7 @@
 
 use serde_json::{Value, json};
 
-mod fields;
 mod validate;
-
-pub use fields::TOKEN_REQUEST;
 
 use crate::{
     authn::{UserInfo, review},
@@ -90,15 +87,7 @@ impl Review {
 
     /// What the body must be.
     pub fn expected(self) -> Expected<'static> {
-        let schema = match self {
-            Self::Token => &fields::TOKEN,
-            Self::SelfSubject => &fields::SELF_SUBJECT,
-            Self::SubjectAccess => &fields::SUBJECT_ACCESS,
-            Self::SelfSubjectAccess => &fields::SELF_ACCESS,
-            Self::LocalSubjectAccess => &fields::LOCAL_ACCESS,
-            Self::SelfSubjectRules => &fields::SELF_RULES,
-        };
-        Expected::virtual_kind(self.group(), self.kind(), schema)
+        Expected::virtual_kind(self.group(), self.kind())
     }
 
     /// Answers an authorization review; `object` is the body in the form of its kind, and is completed.

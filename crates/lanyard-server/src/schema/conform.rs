@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::{
-    Field, Presence, Struct, Type, bytes,
+    Alternative, Field, Presence, Struct, Type, bytes, quantity,
     time::{self, Precision},
 };
 
@@ -44,7 +44,7 @@ impl Struct {
         unknown: &mut Vec<String>,
     ) -> Result<(), TypeMismatch> {
         let Value::Object(map) = value else {
-            return Err(TypeMismatch::kind(value, &Type::Struct(self)));
+            return Err(TypeMismatch::new(json_kind(value).to_owned(), self.go_name.to_owned()));
         };
         let mut failure = None;
         map.retain(|name, value| {
@@ -72,9 +72,11 @@ impl Struct {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        for field in self.fields {
-            if field.presence == Presence::Always && !map.contains_key(field.name) {
-                map.insert(field.name.to_owned(), field.ty.zero());
+        for field in self.fields() {
+            if let Some(unset) = field.unset()
+                && !map.contains_key(field.name)
+            {
+                map.insert(field.name.to_owned(), unset);
             }
         }
         Ok(())
@@ -89,10 +91,10 @@ impl Field {
         unknown: &mut Vec<String>,
     ) -> Result<bool, TypeMismatch> {
         if value.is_null() {
-            if self.presence == Presence::Always {
-                *value = self.ty.zero();
-            }
-            return Ok(self.presence == Presence::Always);
+            let unset = self.unset();
+            let keep = unset.is_some();
+            *value = unset.unwrap_or_default();
+            return Ok(keep);
         }
         self.ty.conform(value, unknown)?;
         Ok(match self.presence {
@@ -105,7 +107,17 @@ impl Field {
             }
             Presence::OmitEmpty => !self.ty.is_zero(value),
             Presence::Pointer => !value.is_null(),
+            Presence::Nullable => true,
         })
+    }
+
+    /// What Go writes when it was never set, if anything.
+    fn unset(&self) -> Option<Value> {
+        match self.presence {
+            Presence::Always => Some(self.ty.zero()),
+            Presence::Nullable => Some(Value::Null),
+            Presence::OmitEmpty | Presence::Pointer => None,
+        }
     }
 }
 
@@ -138,30 +150,43 @@ impl Type {
                 let canonical = canonical_time(text, Precision::Micros)?;
                 replace_with(value, canonical)
             }
+            (Self::Quantity, Value::String(text)) => conform_quantity(text),
+            (Self::Quantity, Value::Number(number)) => {
+                let mut text = number.to_string();
+                conform_quantity(&mut text)?;
+                replace_with(value, Some(text.into()))
+            }
+            (Self::Double, Value::Number(number)) => {
+                let whole = whole_number(number);
+                replace_with(value, whole)
+            }
+            (Self::BoxedStrings, Value::Array(list)) => conform_list(&STRING, list, unknown),
+            (Self::SchemaOr(other, schema), _) => other.conform(schema, value, unknown),
             (Self::Map(inner), Value::Object(map)) => conform_map(inner, map, unknown),
             (Self::List(inner), Value::Array(list)) => conform_list(inner, list, unknown),
-            (Self::Struct(fields), Value::Object(_)) => fields.conform_in_place(value, unknown),
+            (Self::Struct(table), Value::Object(_)) => table.conform_in_place(value, unknown),
             _ => Err(TypeMismatch::kind(value, self)),
         }
     }
 
     /// What Go writes for a field of this type that was never set.
-    fn zero(&'static self) -> Value {
+    fn zero(&self) -> Value {
         match self {
             Self::Bool => Value::Bool(false),
-            Self::Int32 | Self::Int64 | Self::IntOrString => Value::from(0),
+            Self::Int32 | Self::Int64 | Self::Double | Self::IntOrString => Value::from(0),
             Self::Str(_) => Value::String(String::new()),
+            Self::Quantity => "0".into(),
             Self::Bytes | Self::Time | Self::MicroTime | Self::Raw => Value::Null,
-            Self::Map(_) | Self::List(_) => Value::Null,
-            Self::Struct(fields) => {
-                let always = fields.fields.iter().filter(|f| f.presence == Presence::Always);
-                Value::Object(always.map(|f| (f.name.to_owned(), f.ty.zero())).collect())
+            Self::Map(_) | Self::List(_) | Self::BoxedStrings | Self::SchemaOr(..) => Value::Null,
+            Self::Struct(table) => {
+                let unset = table.fields().iter().filter_map(|f| Some((f.name, f.unset()?)));
+                Value::Object(unset.map(|(name, value)| (name.to_owned(), value)).collect())
             }
         }
     }
 
     /// What Go makes of a null in a list or map: the zero value, with no bytes instead of null ones.
-    fn zero_item(&'static self) -> Value {
+    fn zero_item(&self) -> Value {
         match self {
             Self::Bytes => Value::String(String::new()),
             other => other.zero(),
@@ -178,6 +203,44 @@ impl Type {
             Value::Object(map) => matches!(self, Self::Map(_)) && map.is_empty(),
         }
     }
+}
+
+impl Alternative {
+    /// Conforms a schema, or what stands in its place.
+    fn conform(
+        self,
+        schema: &'static Struct,
+        value: &mut Value,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), TypeMismatch> {
+        match (self, &mut *value) {
+            (Self::Bool, Value::Bool(_)) => Ok(()),
+            (Self::Strings, Value::Array(list)) => conform_list(&STRING, list, unknown),
+            (Self::List, Value::Array(list)) => {
+                for item in list {
+                    schema.conform_in_place(item, unknown)?;
+                }
+                Ok(())
+            }
+            _ => schema.conform_in_place(value, unknown),
+        }
+    }
+}
+
+/// The type of the items of lists of strings.
+static STRING: Type = Type::Str("string");
+
+/// Go writes `1.0` as `1`.
+fn whole_number(number: &serde_json::Number) -> Option<Value> {
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then(|| Value::from(float as i64))
+}
+
+fn conform_quantity(text: &mut String) -> Result<(), TypeMismatch> {
+    let canonical = quantity::canonical(text.trim());
+    *text = canonical.map_err(|why| TypeMismatch::text(why.to_owned()))?;
+    Ok(())
 }
 
 /// The canonical form of a time when it differs from the text; null for the zero time.
@@ -319,30 +382,33 @@ pub(crate) fn json_kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::json;
 
     use super::*;
-    use crate::schema::{STRING, STRINGS};
+    use crate::schema::catalog::table;
 
-    static OUTER: Struct = Struct::new(
-        "Outer",
-        &[
-            Field::always("name", STRING),
-            Field::always("list", Type::List(&Type::Struct(&INNER))),
-            Field::always("inner", Type::Struct(&INNER)),
-            Field::omit_empty("map", Type::Map(&Type::Struct(&INNER))),
-            Field::pointer("flag", Type::Bool),
-            Field::omit_empty("count", Type::Int32),
-        ],
-    );
-    static INNER: Struct = Struct::new(
-        "Inner",
-        &[
-            Field::omit_empty("words", STRINGS),
-            Field::pointer("size", Type::Int64),
-            Field::omit_empty("port", Type::IntOrString),
-        ],
-    );
+    static OUTER: LazyLock<&Struct> = LazyLock::new(|| {
+        table(
+            "Outer v1.Outer
+  name string always
+  list []Inner always
+  inner Inner always
+  map {}Inner omitempty
+  flag bool pointer
+  count int32 omitempty
+  amount quantity pointer
+  ratio double pointer
+  choice Inner nullable
+
+Inner v1.Inner
+  words []string omitempty
+  size int64 pointer
+  port int-or-string omitempty
+",
+        )
+    });
 
     #[test]
     fn empty_fields_are_written_or_left_out_as_go_does() {
@@ -351,14 +417,23 @@ mod tests {
             assert_eq!(conformed.value, expected, "{value}");
             assert!(conformed.unknown.is_empty());
         };
-        let zero = json!({"name": "", "list": null, "inner": {}});
+        let zero = json!({"name": "", "list": null, "inner": {}, "choice": null});
         check(json!(null), zero.clone());
         check(json!({}), zero.clone());
         check(json!({"name": null, "list": [], "map": {}, "flag": null, "count": 0}), zero);
         check(
             json!({"flag": false, "list": [null], "inner": {"size": 0, "words": []}, "map": {"k": null}}),
-            json!({"name": "", "flag": false, "list": [{}], "inner": {"size": 0}, "map": {"k": {}}}),
+            json!({"name": "", "flag": false, "list": [{}], "inner": {"size": 0}, "map": {"k": {}}, "choice": null}),
         );
+    }
+
+    #[test]
+    fn amounts_and_fractions_take_their_canonical_form() {
+        let conformed = OUTER.conform(json!({"amount": "1000m", "ratio": 1.0})).unwrap().value;
+        assert_eq!((&conformed["amount"], &conformed["ratio"]), (&json!("1"), &json!(1)));
+        let conformed = OUTER.conform(json!({"amount": 2, "ratio": 0.5})).unwrap().value;
+        assert_eq!((&conformed["amount"], &conformed["ratio"]), (&json!("2"), &json!(0.5)));
+        assert!(OUTER.conform(json!({"amount": "much"})).is_err());
     }
 
     #[test]
@@ -374,7 +449,7 @@ mod tests {
         assert_eq!(conformed.unknown, ["inner.a", "inner.b", "list[1].x", "map.k.x", "x"]);
         assert_eq!(
             conformed.value,
-            json!({"name": "", "list": [{}, {"words": ["w"]}], "map": {"k": {}}, "inner": {}})
+            json!({"name": "", "list": [{}, {"words": ["w"]}], "map": {"k": {}}, "inner": {}, "choice": null})
         );
         let many: Map<_, _> = (0..1000).map(|n| (format!("x{n}"), json!(n))).collect();
         assert_eq!(OUTER.conform(many.into()).unwrap().unknown.len(), MAX_UNKNOWN);

@@ -25,7 +25,7 @@ impl Struct {
 fn show_struct(fields: &Struct, value: &Value, out: &mut String) {
     out.push('{');
     let mut separator = "";
-    for field in fields.fields {
+    for field in fields.fields() {
         if let Some(value) = value.get(field.name) {
             let _ = write!(out, "{separator}\"{}\":", field.name);
             show_value(&field.ty, value, out);
@@ -38,8 +38,8 @@ fn show_struct(fields: &Struct, value: &Value, out: &mut String) {
 fn show_value(ty: &Type, value: &Value, out: &mut String) {
     match (ty, value) {
         (Type::Struct(fields), Value::Object(_)) => show_struct(fields, value, out),
-        (Type::List(Type::Struct(fields)), Value::Array(list)) => {
-            out.push_str(&fields.show_list(list))
+        (Type::List(item), Value::Array(list)) if let Type::Struct(table) = &**item => {
+            out.push_str(&table.show_list(list))
         }
         _ => out.push_str(&json_text(value)),
     }

@@ -20,7 +20,7 @@ use crate::{
     object::ObjectExt,
     registry::{Call, Endpoint, Expected},
     request::{ResourcePath, VersionMatch, WriteOptions},
-    reviews::{Review, TOKEN_REQUEST},
+    reviews::Review,
     status::{ApiError, ApiResult},
 };
 
@@ -95,8 +95,7 @@ impl State {
             subresource: None,
             warnings: &head.warnings,
         };
-        let expected =
-            Expected::virtual_kind("authentication.k8s.io", "TokenRequest", &TOKEN_REQUEST);
+        let expected = Expected::virtual_kind("authentication.k8s.io", "TokenRequest");
         let object = self.virtual_body(head, &expected, body).await?;
         let account = self.registry.get(&call, VersionMatch::Newest).await?.value();
         let account = Identity { name: account.name().to_owned(), uid: account.uid().to_owned() };

@@ -16,12 +16,7 @@ use crate::{
     name::names,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING_MAP, Struct,
-        Type::{self, Bool},
-        decoded_len,
-        meta::{API_VERSION, KIND, METADATA},
-    },
+    schema::{builtin, decoded_len},
 };
 
 pub(super) fn resource() -> Resource {
@@ -35,22 +30,10 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View::new("", "v1", &CONFIG_MAP)],
+        views: vec![View::new("", "v1", builtin("io.k8s.api.core.v1.ConfigMap"))],
         rules: Arc::new(ConfigMaps),
     }
 }
-
-static CONFIG_MAP: Struct = Struct::new(
-    "ConfigMap",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::pointer("immutable", Bool),
-        Field::omit_empty("data", STRING_MAP),
-        Field::omit_empty("binaryData", Type::Map(&Type::Bytes)),
-    ],
-);
 
 static COLUMNS: [Column; 3] = [NAME, column::text("Data", "The number of keys."), AGE];
 

@@ -13,11 +13,7 @@ use crate::{
     field::FieldError,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING, Struct,
-        Type::{self, Int32, MicroTime, Str},
-        meta::{API_VERSION, KIND, METADATA},
-    },
+    schema::builtin,
 };
 
 pub(super) fn resource() -> Resource {
@@ -31,28 +27,14 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View::new("coordination.k8s.io", "v1", &LEASE)],
+        views: vec![View::new(
+            "coordination.k8s.io",
+            "v1",
+            builtin("io.k8s.api.coordination.v1.Lease"),
+        )],
         rules: Arc::new(Leases),
     }
 }
-
-static LEASE: Struct = Struct::new(
-    "Lease",
-    &[KIND, API_VERSION, METADATA, Field::always("spec", Type::Struct(&SPEC))],
-);
-
-static SPEC: Struct = Struct::new(
-    "LeaseSpec",
-    &[
-        Field::pointer("holderIdentity", STRING),
-        Field::pointer("leaseDurationSeconds", Int32),
-        Field::pointer("acquireTime", MicroTime),
-        Field::pointer("renewTime", MicroTime),
-        Field::pointer("leaseTransitions", Int32),
-        Field::pointer("strategy", Str("v1.CoordinatedLeaseStrategy")),
-        Field::pointer("preferredHolder", STRING),
-    ],
-);
 
 static COLUMNS: [Column; 3] = [NAME, column::text("Holder", "Who holds the lease."), AGE];
 

@@ -14,11 +14,7 @@ use crate::{
     name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, Subresource, View, WriteContext},
-    schema::{
-        Field, STRING, Struct,
-        Type::{self, Str, Time},
-        meta::{API_VERSION, KIND, METADATA},
-    },
+    schema::builtin,
 };
 
 /// The label by which a namespace can be selected by its name.
@@ -37,45 +33,10 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Cluster,
         verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
         subresources: &[Subresource::Finalize, Subresource::Status],
-        views: vec![View::new("", "v1", &NAMESPACE)],
+        views: vec![View::new("", "v1", builtin("io.k8s.api.core.v1.Namespace"))],
         rules: Arc::new(Namespaces),
     }
 }
-
-static NAMESPACE: Struct = Struct::new(
-    "Namespace",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::always("spec", Type::Struct(&SPEC)),
-        Field::always("status", Type::Struct(&STATUS)),
-    ],
-);
-
-static SPEC: Struct = Struct::new(
-    "NamespaceSpec",
-    &[Field::omit_empty("finalizers", Type::List(&Str("v1.FinalizerName")))],
-);
-
-static STATUS: Struct = Struct::new(
-    "NamespaceStatus",
-    &[
-        Field::omit_empty("phase", Str("v1.NamespacePhase")),
-        Field::omit_empty("conditions", Type::List(&Type::Struct(&CONDITION))),
-    ],
-);
-
-static CONDITION: Struct = Struct::new(
-    "NamespaceCondition",
-    &[
-        Field::always("type", Str("v1.NamespaceConditionType")),
-        Field::always("status", Str("v1.ConditionStatus")),
-        Field::always("lastTransitionTime", Time),
-        Field::omit_empty("reason", STRING),
-        Field::omit_empty("message", STRING),
-    ],
-);
 
 static COLUMNS: [Column; 3] =
     [NAME, column::text("Status", "Whether the namespace is in use or going away."), AGE];

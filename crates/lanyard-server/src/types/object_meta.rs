@@ -13,7 +13,7 @@ use crate::{
     field::{FieldError, quoted},
     object::ObjectExt,
     resource::{NameRule, Scope},
-    schema::meta::OWNER_REFERENCE,
+    schema::{Struct, builtin},
 };
 
 /// The total size of all annotations of an object: they are stored and sent with every change.
@@ -223,7 +223,7 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
                     "Only one reference can have Controller set to true. Found \"true\" in references \
                      for {first} and {controller}"
                 );
-                let shown = OWNER_REFERENCE.show_list(owners);
+                let shown = owner_reference().show_list(owners);
                 errors.push(FieldError::invalid_json(PATH, &shown, problem));
             }
         }
@@ -253,7 +253,7 @@ fn validate_owner(owner: &Value, errors: &mut Vec<FieldError>) {
     // Events expire: whatever they own would go with them.
     if (api_version, owner.text(&["kind"])) == ("v1", "Event") {
         let problem = "/v1, Kind=Event is disallowed from being an owner";
-        errors.push(FieldError::invalid_json(PATH, &OWNER_REFERENCE.show(owner), problem));
+        errors.push(FieldError::invalid_json(PATH, &owner_reference().show(owner), problem));
     }
 }
 
@@ -359,6 +359,10 @@ fn empty_of(field: &str) -> Value {
 
 fn invalid_str(field: &str, value: &str, problem: impl AsRef<str>) -> FieldError {
     FieldError::invalid_str(format!("metadata.{field}"), value, problem)
+}
+
+fn owner_reference() -> &'static Struct {
+    builtin("io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference")
 }
 
 #[cfg(test)]

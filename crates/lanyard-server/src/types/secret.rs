@@ -15,13 +15,7 @@ use crate::{
     field::FieldError,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING_MAP, Struct,
-        Type::{self, Bool, Str},
-        decode_bytes, decoded_len, encode_bytes, json_kind,
-        meta::{API_VERSION, KIND, METADATA},
-        parse_json,
-    },
+    schema::{builtin, decode_bytes, decoded_len, encode_bytes, json_kind, parse_json},
 };
 
 /// All values of a Secret or ConfigMap together: the limit of upstream, well under what a store takes.
@@ -41,23 +35,10 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View::new("", "v1", &SECRET)],
+        views: vec![View::new("", "v1", builtin("io.k8s.api.core.v1.Secret"))],
         rules: Arc::new(Secrets),
     }
 }
-
-static SECRET: Struct = Struct::new(
-    "Secret",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::pointer("immutable", Bool),
-        Field::omit_empty("data", Type::Map(&Type::Bytes)),
-        Field::omit_empty("stringData", STRING_MAP),
-        Field::omit_empty("type", Str("v1.SecretType")),
-    ],
-);
 
 static COLUMNS: [Column; 4] = [
     NAME,

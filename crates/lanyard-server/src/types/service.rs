@@ -10,11 +10,7 @@ use crate::{
     name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING, STRING_MAP, STRINGS, Struct,
-        Type::{self, Bool, Int32, IntOrString, Str},
-        meta::{API_VERSION, CONDITION, KIND, METADATA},
-    },
+    schema::builtin,
 };
 
 pub(super) fn resource() -> Resource {
@@ -28,99 +24,10 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Namespaced,
         verbs: &["get", "list", "watch"],
         subresources: &[],
-        views: vec![View::new("", "v1", &SERVICE)],
+        views: vec![View::new("", "v1", builtin("io.k8s.api.core.v1.Service"))],
         rules: Arc::new(Services),
     }
 }
-
-static SERVICE: Struct = Struct::new(
-    "Service",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::always("spec", Type::Struct(&SPEC)),
-        Field::always("status", Type::Struct(&STATUS)),
-    ],
-);
-
-static SPEC: Struct = Struct::new(
-    "ServiceSpec",
-    &[
-        Field::omit_empty("ports", Type::List(&Type::Struct(&PORT))),
-        Field::omit_empty("selector", STRING_MAP),
-        Field::omit_empty("clusterIP", STRING),
-        Field::omit_empty("clusterIPs", STRINGS),
-        Field::omit_empty("type", Str("v1.ServiceType")),
-        Field::omit_empty("externalIPs", STRINGS),
-        Field::omit_empty("sessionAffinity", Str("v1.ServiceAffinity")),
-        Field::omit_empty("loadBalancerIP", STRING),
-        Field::omit_empty("loadBalancerSourceRanges", STRINGS),
-        Field::omit_empty("externalName", STRING),
-        Field::omit_empty("externalTrafficPolicy", Str("v1.ServiceExternalTrafficPolicy")),
-        Field::omit_empty("healthCheckNodePort", Int32),
-        Field::omit_empty("publishNotReadyAddresses", Bool),
-        Field::pointer("sessionAffinityConfig", Type::Struct(&AFFINITY_CONFIG)),
-        Field::omit_empty("ipFamilies", Type::List(&Str("v1.IPFamily"))),
-        Field::pointer("ipFamilyPolicy", Str("v1.IPFamilyPolicy")),
-        Field::pointer("allocateLoadBalancerNodePorts", Bool),
-        Field::pointer("loadBalancerClass", STRING),
-        Field::pointer("internalTrafficPolicy", Str("v1.ServiceInternalTrafficPolicy")),
-        Field::pointer("trafficDistribution", STRING),
-    ],
-);
-
-static PORT: Struct = Struct::new(
-    "ServicePort",
-    &[
-        Field::omit_empty("name", STRING),
-        Field::omit_empty("protocol", Str("v1.Protocol")),
-        Field::pointer("appProtocol", STRING),
-        Field::always("port", Int32),
-        Field::always("targetPort", IntOrString),
-        Field::omit_empty("nodePort", Int32),
-    ],
-);
-
-static AFFINITY_CONFIG: Struct = Struct::new(
-    "SessionAffinityConfig",
-    &[Field::pointer("clientIP", Type::Struct(&CLIENT_IP_CONFIG))],
-);
-
-static CLIENT_IP_CONFIG: Struct =
-    Struct::new("ClientIPConfig", &[Field::pointer("timeoutSeconds", Int32)]);
-
-static STATUS: Struct = Struct::new(
-    "ServiceStatus",
-    &[
-        Field::always("loadBalancer", Type::Struct(&LOAD_BALANCER)),
-        Field::omit_empty("conditions", Type::List(&Type::Struct(&CONDITION))),
-    ],
-);
-
-static LOAD_BALANCER: Struct = Struct::new(
-    "LoadBalancerStatus",
-    &[Field::omit_empty("ingress", Type::List(&Type::Struct(&INGRESS)))],
-);
-
-static INGRESS: Struct = Struct::new(
-    "LoadBalancerIngress",
-    &[
-        Field::omit_empty("ip", STRING),
-        Field::omit_empty("hostname", STRING),
-        Field::pointer("ipMode", Str("v1.LoadBalancerIPMode")),
-        Field::omit_empty("ports", Type::List(&Type::Struct(&PORT_STATUS))),
-    ],
-);
-
-static PORT_STATUS: Struct = Struct::new(
-    "PortStatus",
-    &[
-        Field::always("port", Int32),
-        Field::always("protocol", Str("v1.Protocol")),
-        Field::pointer("error", STRING),
-    ],
-);
 
 static COLUMNS: [Column; 7] = [
     NAME,

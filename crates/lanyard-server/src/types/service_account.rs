@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{
     ALL_VERBS,
     column::{AGE, NAME, age_cell, name_cell},
-    event::OBJECT_REFERENCE,
     object_meta::validate_finalizer_domains,
 };
 use crate::{
@@ -15,11 +14,7 @@ use crate::{
     name::names,
     object::ObjectExt,
     resource::{Column, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING, Struct,
-        Type::{self, Bool},
-        meta::{API_VERSION, KIND, METADATA},
-    },
+    schema::builtin,
 };
 
 pub(super) fn resource() -> Resource {
@@ -33,25 +28,10 @@ pub(super) fn resource() -> Resource {
         scope: Scope::Namespaced,
         verbs: ALL_VERBS,
         subresources: &[],
-        views: vec![View::new("", "v1", &SERVICE_ACCOUNT)],
+        views: vec![View::new("", "v1", builtin("io.k8s.api.core.v1.ServiceAccount"))],
         rules: Arc::new(ServiceAccounts),
     }
 }
-
-static SERVICE_ACCOUNT: Struct = Struct::new(
-    "ServiceAccount",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::omit_empty("secrets", Type::List(&Type::Struct(&OBJECT_REFERENCE))),
-        Field::omit_empty("imagePullSecrets", Type::List(&Type::Struct(&LOCAL_REFERENCE))),
-        Field::pointer("automountServiceAccountToken", Bool),
-    ],
-);
-
-static LOCAL_REFERENCE: Struct =
-    Struct::new("LocalObjectReference", &[Field::omit_empty("name", STRING)]);
 
 static COLUMNS: [Column; 2] = [NAME, AGE];
 

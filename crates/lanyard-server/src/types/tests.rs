@@ -304,7 +304,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         let mut names: Vec<&str> = Vec::new();
         for resource in all() {
             for view in &resource.views {
-                names.extend(view.schema.builtin().unwrap().fields.iter().map(|field| field.name));
+                names
+                    .extend(view.schema.builtin().unwrap().fields().iter().map(|field| field.name));
             }
         }
         let key = prop_oneof![proptest::sample::select(names), Just("x")];
@@ -320,7 +321,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// An object that a kind's table would write, give or take empty fields.
 fn object_of(schema: &'static crate::schema::Struct) -> BoxedStrategy<Value> {
     let fields: Vec<_> = schema
-        .fields
+        .fields()
         .iter()
         .map(|field| {
             let name = field.name.to_owned();
@@ -340,6 +341,10 @@ fn value_of(ty: &'static crate::schema::Type) -> BoxedStrategy<Value> {
         Type::Bytes => Just(Value::from("eA==")).boxed(),
         Type::Time => Just(Value::from("2024-01-01T00:00:00Z")).boxed(),
         Type::MicroTime => Just(Value::from("2024-01-01T00:00:00.000001Z")).boxed(),
+        Type::Double => Just(Value::from(0.5)).boxed(),
+        Type::Quantity => Just(Value::from("100m")).boxed(),
+        Type::BoxedStrings => Just(json!(["a"])).boxed(),
+        Type::SchemaOr(..) => Just(json!({"type": "string"})).boxed(),
         Type::Raw => Just(json!({"f:a": {}})).boxed(),
         Type::Map(inner) => proptest::collection::btree_map("[a-z]{1,2}", value_of(inner), 0..3)
             .prop_map(|map| map.into_iter().collect())

@@ -19,11 +19,7 @@ use crate::{
     name::names,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING, Struct,
-        Type::{self, Int32, MicroTime, Time},
-        meta::{API_VERSION, KIND, METADATA, UID},
-    },
+    schema::builtin,
 };
 
 /// The group of the newer view.
@@ -44,89 +40,13 @@ pub(super) fn resource() -> Resource {
         verbs: ALL_VERBS,
         subresources: &[],
         views: vec![
-            View::new("", "v1", &CORE_EVENT),
-            View::new(EVENTS_GROUP, "v1", &EVENT).converted(convert::CONVERSION),
+            View::new("", "v1", builtin("io.k8s.api.core.v1.Event")),
+            View::new(EVENTS_GROUP, "v1", builtin("io.k8s.api.events.v1.Event"))
+                .converted(convert::CONVERSION),
         ],
         rules: Arc::new(Events),
     }
 }
-
-/// The event of the core group.
-static CORE_EVENT: Struct = Struct::new(
-    "Event",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::always("involvedObject", Type::Struct(&OBJECT_REFERENCE)),
-        Field::omit_empty("reason", STRING),
-        Field::omit_empty("message", STRING),
-        Field::always("source", Type::Struct(&SOURCE)),
-        Field::always("firstTimestamp", Time),
-        Field::always("lastTimestamp", Time),
-        Field::omit_empty("count", Int32),
-        Field::omit_empty("type", STRING),
-        Field::always("eventTime", MicroTime),
-        Field::pointer("series", Type::Struct(&CORE_SERIES)),
-        Field::omit_empty("action", STRING),
-        Field::pointer("related", Type::Struct(&OBJECT_REFERENCE)),
-        Field::always("reportingComponent", STRING),
-        Field::always("reportingInstance", STRING),
-    ],
-);
-
-/// The event of the events group.
-static EVENT: Struct = Struct::new(
-    "Event",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        Field::always("eventTime", MicroTime),
-        Field::pointer("series", Type::Struct(&SERIES)),
-        Field::omit_empty("reportingController", STRING),
-        Field::omit_empty("reportingInstance", STRING),
-        Field::omit_empty("action", STRING),
-        Field::omit_empty("reason", STRING),
-        Field::always("regarding", Type::Struct(&OBJECT_REFERENCE)),
-        Field::pointer("related", Type::Struct(&OBJECT_REFERENCE)),
-        Field::omit_empty("note", STRING),
-        Field::omit_empty("type", STRING),
-        Field::always("deprecatedSource", Type::Struct(&SOURCE)),
-        Field::always("deprecatedFirstTimestamp", Time),
-        Field::always("deprecatedLastTimestamp", Time),
-        Field::omit_empty("deprecatedCount", Int32),
-    ],
-);
-
-static SOURCE: Struct = Struct::new(
-    "EventSource",
-    &[Field::omit_empty("component", STRING), Field::omit_empty("host", STRING)],
-);
-
-static CORE_SERIES: Struct = Struct::new(
-    "EventSeries",
-    &[Field::omit_empty("count", Int32), Field::always("lastObservedTime", MicroTime)],
-);
-
-static SERIES: Struct = Struct::new(
-    "EventSeries",
-    &[Field::always("count", Int32), Field::always("lastObservedTime", MicroTime)],
-);
-
-/// A reference to any object, or to a part of one.
-pub(super) static OBJECT_REFERENCE: Struct = Struct::new(
-    "ObjectReference",
-    &[
-        Field::omit_empty("kind", STRING),
-        Field::omit_empty("namespace", STRING),
-        Field::omit_empty("name", STRING),
-        Field::omit_empty("uid", UID),
-        Field::omit_empty("apiVersion", STRING),
-        Field::omit_empty("resourceVersion", STRING),
-        Field::omit_empty("fieldPath", STRING),
-    ],
-);
 
 static COLUMNS: [Column; 10] = [
     column::text("Last Seen", "The time since it last happened."),

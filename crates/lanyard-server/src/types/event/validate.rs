@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{EVENTS_GROUP, OBJECT_REFERENCE};
+use super::EVENTS_GROUP;
 use crate::{
     field::{FieldError, json_text},
     object::ObjectExt,
     resource::{NameRule, Scope, View},
-    schema::Struct,
+    schema::{Struct, builtin},
     types::{
         names::{dns_subdomain, validate_label_key},
         object_meta::{validate_create, validate_finalizer_domains},
@@ -170,8 +170,10 @@ fn shown(field: &str, value: Option<&Value>) -> String {
     let null = Value::Null;
     let value = value.unwrap_or(&null);
     match (field, value) {
-        ("involvedObject" | "related", Value::Object(_)) => go_struct(&OBJECT_REFERENCE, value),
-        ("source", Value::Object(_)) => go_struct(&super::SOURCE, value),
+        ("involvedObject" | "related", Value::Object(_)) => {
+            go_struct(builtin("io.k8s.api.core.v1.ObjectReference"), value)
+        }
+        ("source", Value::Object(_)) => go_struct(builtin("io.k8s.api.core.v1.EventSource"), value),
         ("count", Value::Null) => "0".into(),
         ("firstTimestamp" | "lastTimestamp" | "eventTime" | "related", Value::Null) => {
             "null".into()
@@ -185,7 +187,7 @@ fn shown(field: &str, value: Option<&Value>) -> String {
 /// A struct of strings with the names of its Go fields: `apiVersion` is `APIVersion` there.
 fn go_struct(fields: &Struct, value: &Value) -> String {
     let entries: Vec<_> = fields
-        .fields
+        .fields()
         .iter()
         .map(|field| {
             let text = Value::from(value.text(&[field.name]));

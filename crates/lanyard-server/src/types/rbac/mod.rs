@@ -14,10 +14,7 @@ use crate::{
     field::FieldError,
     object::ObjectExt,
     resource::{Column, NameRule, Resource, Rules, Scope, View, WriteContext},
-    schema::{
-        Field, STRING, STRINGS, Struct, Type,
-        meta::{API_VERSION, KIND, LABEL_SELECTOR, METADATA},
-    },
+    schema::builtin,
 };
 
 /// The group of all four kinds.
@@ -27,7 +24,6 @@ pub(super) fn role() -> Resource {
     resource(
         "roles.rbac.authorization.k8s.io",
         ["roles", "role", "Role"],
-        &ROLE,
         Arc::new(Roles { scope: Scope::Namespaced }),
     )
 }
@@ -36,7 +32,6 @@ pub(super) fn cluster_role() -> Resource {
     resource(
         "clusterroles.rbac.authorization.k8s.io",
         ["clusterroles", "clusterrole", "ClusterRole"],
-        &CLUSTER_ROLE,
         Arc::new(Roles { scope: Scope::Cluster }),
     )
 }
@@ -45,7 +40,6 @@ pub(super) fn role_binding() -> Resource {
     resource(
         "rolebindings.rbac.authorization.k8s.io",
         ["rolebindings", "rolebinding", "RoleBinding"],
-        &ROLE_BINDING,
         Arc::new(Bindings { scope: Scope::Namespaced }),
     )
 }
@@ -54,7 +48,6 @@ pub(super) fn cluster_role_binding() -> Resource {
     resource(
         "clusterrolebindings.rbac.authorization.k8s.io",
         ["clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding"],
-        &CLUSTER_ROLE_BINDING,
         Arc::new(Bindings { scope: Scope::Cluster }),
     )
 }
@@ -62,9 +55,9 @@ pub(super) fn cluster_role_binding() -> Resource {
 fn resource(
     storage: &'static str,
     [plural, singular, kind]: [&'static str; 3],
-    schema: &'static Struct,
     rules: Arc<dyn Rules>,
 ) -> Resource {
+    let schema = builtin(&format!("io.k8s.api.rbac.v1.{kind}"));
     let scope = if kind.starts_with("Cluster") { Scope::Cluster } else { Scope::Namespaced };
     Resource {
         storage: storage.into(),
@@ -80,67 +73,6 @@ fn resource(
         rules,
     }
 }
-
-const RULES: Field = Field::always("rules", Type::List(&POLICY_RULE_TYPE));
-const SUBJECTS: Field = Field::omit_empty("subjects", Type::List(&SUBJECT_TYPE));
-const ROLE_REF: Field = Field::always("roleRef", Type::Struct(&ROLE_REFERENCE));
-
-static POLICY_RULE_TYPE: Type = Type::Struct(&POLICY_RULE);
-static SUBJECT_TYPE: Type = Type::Struct(&SUBJECT);
-
-static ROLE: Struct = Struct::new("Role", &[KIND, API_VERSION, METADATA, RULES]);
-
-static CLUSTER_ROLE: Struct = Struct::new(
-    "ClusterRole",
-    &[
-        KIND,
-        API_VERSION,
-        METADATA,
-        RULES,
-        Field::pointer("aggregationRule", Type::Struct(&AGGREGATION_RULE)),
-    ],
-);
-
-static ROLE_BINDING: Struct =
-    Struct::new("RoleBinding", &[KIND, API_VERSION, METADATA, SUBJECTS, ROLE_REF]);
-
-static CLUSTER_ROLE_BINDING: Struct =
-    Struct::new("ClusterRoleBinding", &[KIND, API_VERSION, METADATA, SUBJECTS, ROLE_REF]);
-
-static POLICY_RULE: Struct = Struct::new(
-    "PolicyRule",
-    &[
-        Field::always("verbs", STRINGS),
-        Field::omit_empty("apiGroups", STRINGS),
-        Field::omit_empty("resources", STRINGS),
-        Field::omit_empty("resourceNames", STRINGS),
-        Field::omit_empty("nonResourceURLs", STRINGS),
-    ],
-);
-
-static AGGREGATION_RULE: Struct = Struct::new(
-    "AggregationRule",
-    &[Field::omit_empty("clusterRoleSelectors", Type::List(&Type::Struct(&LABEL_SELECTOR)))],
-);
-
-static SUBJECT: Struct = Struct::new(
-    "Subject",
-    &[
-        Field::always("kind", STRING),
-        Field::omit_empty("apiGroup", STRING),
-        Field::always("name", STRING),
-        Field::omit_empty("namespace", STRING),
-    ],
-);
-
-static ROLE_REFERENCE: Struct = Struct::new(
-    "RoleRef",
-    &[
-        Field::always("apiGroup", STRING),
-        Field::always("kind", STRING),
-        Field::always("name", STRING),
-    ],
-);
 
 static ROLE_COLUMNS: [Column; 2] = [
     NAME,
