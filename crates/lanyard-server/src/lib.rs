@@ -14,6 +14,7 @@ pub mod discovery;
 pub mod encoded;
 pub mod field;
 pub mod http;
+pub mod merge;
 pub mod metrics;
 pub mod name;
 pub mod negotiate;
