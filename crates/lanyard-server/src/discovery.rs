@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256, Sha512};
 use crate::{
     name::Name,
     registry::Served,
-    resource::{Scope, Subresource},
+    resource::{Resource, Scope, Subresource, View},
     reviews::Review,
 };
 
@@ -77,7 +77,7 @@ impl Discovery {
         for collection in &served.collections {
             let resource = &collection.resource;
             for view in &resource.views {
-                let entries = entries(resource);
+                let entries = entries(resource, view);
                 version_of(&mut groups, &view.group, &view.version).resources.extend(entries);
             }
         }
@@ -214,7 +214,7 @@ fn version_of<'a>(groups: &'a mut Vec<Group>, group: &Name, version: &Name) -> &
     &mut versions[at]
 }
 
-fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
+fn entries(resource: &Resource, view: &View) -> Vec<Entry> {
     let main = Entry {
         name: resource.plural.clone(),
         subresource: None,
@@ -238,11 +238,17 @@ fn entries(resource: &crate::resource::Resource) -> Vec<Entry> {
     let mut entries: Vec<Entry> = resource
         .subresources
         .iter()
-        .map(|subresource| match subresource {
-            Subresource::Status => part("status", &["get", "patch", "update"]),
-            Subresource::Finalize => part("finalize", &["update"]),
+        .filter_map(|subresource| match subresource {
+            Subresource::Status => Some(part("status", &["get", "patch", "update"])),
+            Subresource::Finalize => Some(part("finalize", &["update"])),
+            Subresource::Scale => None,
         })
         .collect();
+    if view.scale.is_some() {
+        let scale = part("scale", &["get", "patch", "update"]);
+        let foreign = Some(("autoscaling", "v1"));
+        entries.push(Entry { kind: "Scale".into(), foreign, ..scale });
+    }
     if resource.storage == "serviceaccounts" {
         let token = part("token", &["create"]);
         let foreign = Some(("authentication.k8s.io", "v1"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     field::FieldError,
-    name::Name,
+    name::{Name, names},
     schema::{Conformed, Struct, TypeMismatch},
 };
 
@@ -58,6 +58,8 @@ pub struct View {
     pub schema: Schema,
     /// How to go from and to the stored form; `None` when they are the same but for `apiVersion`.
     pub conversion: Option<Conversion>,
+    /// What `/scale` shows; `None` when there is no such subresource.
+    pub scale: Option<Scaling>,
 }
 
 impl View {
@@ -72,12 +74,18 @@ impl View {
             version: version.into(),
             schema: schema.into(),
             conversion: None,
+            scale: None,
         }
     }
 
     /// The same with a conversion.
     pub fn converted(self, conversion: Conversion) -> Self {
         Self { conversion: Some(conversion), ..self }
+    }
+
+    /// The same with a `/scale`.
+    pub fn scaled(self, scale: Scaling) -> Self {
+        Self { scale: Some(scale), ..self }
     }
 
     /// The `apiVersion` of objects in this view: `v1` or `group/v1`.
@@ -137,6 +145,42 @@ pub enum Subresource {
     Status,
     /// `/finalize` of namespaces: update changes only `spec.finalizers`.
     Finalize,
+    /// `/scale`: get, update and patch see the object as a Scale of `autoscaling/v1`. Which views offer
+    /// it and what it shows is in [`View::scale`]; to [`Rules`] it is a write like any other.
+    Scale,
+}
+
+/// Where the objects of a view keep what their `/scale` shows.
+#[derive(Clone, Debug)]
+pub struct Scaling {
+    /// The path of the number that is wanted.
+    pub wanted: Vec<Name>,
+    /// The path of the number that there is.
+    pub present: Vec<Name>,
+    /// What selects the things that are counted.
+    pub selector: ScaleSelector,
+}
+
+/// Where a Scale has its selector from.
+#[derive(Clone, Debug)]
+pub enum ScaleSelector {
+    /// Nowhere.
+    None,
+    /// From the selector with `matchLabels` and `matchExpressions` at this path.
+    Object(Vec<Name>),
+    /// From the text at this path.
+    Text(Vec<Name>),
+}
+
+impl Scaling {
+    /// That of the built-in kinds: `spec.replicas`, `status.replicas`, `spec.selector`.
+    pub fn replicas() -> Self {
+        Self {
+            wanted: names(&["spec", "replicas"]),
+            present: names(&["status", "replicas"]),
+            selector: ScaleSelector::Object(names(&["spec", "selector"])),
+        }
+    }
 }
 
 /// Which write rules apply: the whole object or a subresource, and through which view.

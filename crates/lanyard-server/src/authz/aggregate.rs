@@ -5,11 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::Value;
-
-use super::rules::{Aggregation, ClusterRole, PolicyRule, strings};
-use crate::object::ObjectExt;
-use crate::selector::{LabelSelector, Requirement};
+use super::rules::{Aggregation, ClusterRole, PolicyRule};
+use crate::selector::LabelSelector;
 
 /// The rules that an aggregated role should have, when they are not those it has.
 ///
@@ -41,55 +38,13 @@ pub fn aggregated_rules<'a>(
     Some(gathered.into_iter().cloned().collect())
 }
 
-/// Reads a selector of the `matchLabels` and `matchExpressions` form; nothing when any part of it
-/// makes no sense.
-pub(super) fn selector_from(value: &Value) -> Option<LabelSelector> {
-    let fields = value.as_object()?;
-    let mut requirements = Vec::new();
-    match fields.get("matchLabels") {
-        None | Some(Value::Null) => {}
-        Some(labels) => {
-            for (key, value) in labels.as_object()? {
-                let values = vec![value.as_str()?.to_owned()];
-                requirements.push(Requirement::In(key.clone(), values));
-            }
-        }
-    }
-    match fields.get("matchExpressions") {
-        None | Some(Value::Null) => {}
-        Some(expressions) => {
-            for expression in expressions.as_array()? {
-                requirements.push(requirement_from(expression)?);
-            }
-        }
-    }
-    Some(LabelSelector { requirements })
-}
-
-fn requirement_from(value: &Value) -> Option<Requirement> {
-    let mut values = strings(value.as_object()?, "values")?;
-    // The requirement looks them up by halves.
-    values.sort_unstable();
-    let key = value.text(&["key"]).to_owned();
-    if key.is_empty() {
-        return None;
-    }
-    match (value.text(&["operator"]), values.is_empty()) {
-        ("In", false) => Some(Requirement::In(key, values)),
-        ("NotIn", false) => Some(Requirement::NotIn(key, values)),
-        ("Exists", true) => Some(Requirement::Exists(key)),
-        ("DoesNotExist", true) => Some(Requirement::Absent(key)),
-        _ => None,
-    }
-}
-
 fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     selector.matches(|key| labels.get(key).map(String::as_str))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -115,7 +70,7 @@ mod tests {
     fn a_selector_finds_what_upstream_finds() {
         let labels = BTreeMap::from([("tier".into(), "gold".into()), ("empty".into(), "".into())]);
         let check = |selector: Value, expected: Option<bool>| {
-            let found = selector_from(&selector).map(|s| selects(&s, &labels));
+            let found = LabelSelector::from_object(&selector).map(|s| selects(&s, &labels));
             assert_eq!(found, expected, "{selector}");
         };
         let expression = |key: &str, operator: &str, values: Value| {

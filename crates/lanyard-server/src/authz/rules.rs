@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::aggregate::selector_from;
 use super::{Attributes, Target};
 use crate::authn::UserInfo;
 use crate::field::quoted;
@@ -345,14 +344,14 @@ fn aggregation_of(object: &Value) -> Aggregation {
     };
     let selectors = match rule.get("clusterRoleSelectors") {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(selectors)) => selectors.iter().map(selector_from).collect(),
+        Some(Value::Array(selectors)) => selectors.iter().map(LabelSelector::from_object).collect(),
         Some(_) => None,
     };
     selectors.map_or(Aggregation::Unreadable, Aggregation::From)
 }
 
 /// A list of strings; empty when missing, nothing when it is something else.
-pub(super) fn strings(fields: &Map<String, Value>, name: &str) -> Option<Vec<String>> {
+fn strings(fields: &Map<String, Value>, name: &str) -> Option<Vec<String>> {
     match fields.get(name) {
         None | Some(Value::Null) => Some(Vec::new()),
         Some(Value::Array(items)) => {

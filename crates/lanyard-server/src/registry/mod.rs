@@ -9,6 +9,7 @@ mod decode;
 pub mod delete;
 mod patch;
 mod read;
+mod scale;
 mod update;
 mod watch;
 
@@ -304,7 +305,7 @@ impl Endpoint {
     }
 
     /// An object of this view in the stored form.
-    fn to_stored(&self, mut object: Value) -> Value {
+    pub(super) fn to_stored(&self, mut object: Value) -> Value {
         if let Some(conversion) = self.view().conversion {
             (conversion.to_stored)(&mut object);
         }
@@ -342,7 +343,9 @@ impl<'a> Call<'a> {
     }
 
     fn write_context(&self) -> WriteContext<'_> {
-        WriteContext { view: self.endpoint.view(), subresource: self.subresource }
+        // Whoever scales an object changes it as a whole.
+        let subresource = self.subresource.filter(|part| *part != Subresource::Scale);
+        WriteContext { view: self.endpoint.view(), subresource }
     }
 
     fn not_found(&self) -> ApiError {

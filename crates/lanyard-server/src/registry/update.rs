@@ -22,6 +22,7 @@ use crate::{
     negotiate::PatchType,
     object::ObjectExt,
     request::{FieldValidation, parse_version},
+    resource::Subresource,
     status::{ApiError, ApiResult},
     types::object_meta,
 };
@@ -33,6 +34,8 @@ const RETRIES: usize = 20;
 pub enum Change {
     /// It is replaced by this, in the stored form.
     Replace(Value),
+    /// It is scaled to what this Scale says.
+    Scale(Value),
     /// It is patched.
     Patch {
         /// What to change.
@@ -57,6 +60,11 @@ impl Registry {
         body: &Body,
         dry_run: bool,
     ) -> ApiResult<(ObjectAnswer, bool)> {
+        if call.subresource == Some(Subresource::Scale) {
+            let scale = call.decode_scale(&self.served(), body)?;
+            let answer = self.change(call, &Change::Scale(scale), dry_run).await?;
+            return Ok((answer, false));
+        }
         let mut object = call.decode(&self.served(), body)?;
         call.check_namespace(&mut object)?;
         call.check_name(&object)?;
@@ -101,7 +109,7 @@ impl Registry {
         for _ in 0..RETRIES {
             let result = match call.endpoint.collection.get(&call.key()) {
                 Some(old) => self.try_change(call, &old, change, dry_run).await,
-                None => Err(call.not_found()),
+                None => Err(call.nothing_to_change()),
             };
             match result {
                 Ok(Attempt::Done(answer)) => return Ok(answer),
@@ -193,11 +201,18 @@ impl Call<'_> {
     fn changed(&self, served: &Served, old: &Value, change: &Change) -> ApiResult<Value> {
         let (patch, validation) = match change {
             Change::Replace(object) => return Ok(object.clone()),
+            Change::Scale(scale) => return self.scaled(scale, old),
             Change::Patch { patch, validation } => (patch, *validation),
         };
+        let problems = |unknown: &[String]| patch.strict_errors(unknown);
+        if self.subresource == Some(Subresource::Scale) {
+            let mut scale = self.scale(old);
+            patch.apply(&mut scale)?;
+            let scale = self.conform_scale(served, scale, validation, problems);
+            return self.scaled(&scale.map_err(Misfit::in_patch)?, old);
+        }
         let mut view = self.endpoint.to_view(old.clone());
         patch.apply(&mut view)?;
-        let problems = |unknown: &[String]| patch.strict_errors(unknown);
         let new = self.conform(served, view, validation, problems);
         let mut new = new.map_err(Misfit::in_patch)?;
         self.check_name(&new)?;

@@ -105,7 +105,7 @@ impl State {
             Some(version) => VersionMatch::NotOlderThan(version),
         };
         let object = self.registry.get(call, version).await?;
-        Ok(object_reply(&presentation, StatusCode::OK, &ObjectAnswer::Stored(object)))
+        Ok(head.object_reply(call, &presentation, StatusCode::OK, &ObjectAnswer::Stored(object)))
     }
 
     async fn list(&self, head: &RequestHead, call: &Call<'_>) -> ApiResult<Reply> {
@@ -159,7 +159,7 @@ impl State {
         let options = WriteOptions::parse(&head.query, "CreateOptions")?;
         let body = head.body(body, options.field_validation).await?;
         let answer = self.registry.create(call, &body, options.dry_run).await?;
-        Ok(object_reply(&presentation, StatusCode::CREATED, &answer))
+        Ok(head.object_reply(call, &presentation, StatusCode::CREATED, &answer))
     }
 
     async fn update(
@@ -173,7 +173,7 @@ impl State {
         let body = head.body(body, options.field_validation).await?;
         let (answer, created) = self.registry.update(call, &body, options.dry_run).await?;
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(object_reply(&presentation, code, &answer))
+        Ok(head.object_reply(call, &presentation, code, &answer))
     }
 
     async fn patch(&self, head: &RequestHead, call: &Call<'_>, body: Incoming) -> ApiResult<Reply> {
@@ -183,7 +183,7 @@ impl State {
         let validation = options.field_validation;
         let body = Body { bytes: read_body(body).await?, encoding: Encoding::Json, validation };
         let answer = self.registry.patch(call, kind, &body, options.dry_run).await?;
-        Ok(object_reply(&presentation, StatusCode::OK, &answer))
+        Ok(head.object_reply(call, &presentation, StatusCode::OK, &answer))
     }
 
     async fn delete(
@@ -200,7 +200,9 @@ impl State {
                 let encoding = presentation.accepted.encoding;
                 Ok(respond::encoded(encoding, head.pretty, StatusCode::OK, &status))
             }
-            Deleted::Object(answer) => Ok(object_reply(&presentation, StatusCode::OK, &answer)),
+            Deleted::Object(answer) => {
+                Ok(head.object_reply(call, &presentation, StatusCode::OK, &answer))
+            }
         }
     }
 
@@ -258,6 +260,21 @@ impl RequestHead {
         Ok(Presentation { endpoint: endpoint.clone(), accepted, include, pretty: self.pretty })
     }
 
+    /// An object as the client wants it, or its scale when that is what was asked for.
+    fn object_reply(
+        &self,
+        call: &Call<'_>,
+        presentation: &Presentation,
+        code: StatusCode,
+        answer: &ObjectAnswer,
+    ) -> Reply {
+        if let Some(scale) = call.scale_of(answer) {
+            return respond::document(&self.parts.headers, self.pretty, code, &scale);
+        }
+        let content_type = presentation.accepted.encoding.content_type();
+        respond::reply(code, content_type, presentation.object(answer))
+    }
+
     /// Reads the body of a write.
     pub(super) async fn body(
         &self,
@@ -289,11 +306,6 @@ impl RequestHead {
     }
 }
 
-fn object_reply(presentation: &Presentation, code: StatusCode, answer: &ObjectAnswer) -> Reply {
-    let content_type = presentation.accepted.encoding.content_type();
-    respond::reply(code, content_type, presentation.object(answer))
-}
-
 /// Whether the type offers this verb at this kind of path.
 fn check_route(
     endpoint: &Endpoint,
@@ -311,14 +323,21 @@ fn check_route(
         "" => None,
         "status" => Some(Subresource::Status),
         "finalize" => Some(Subresource::Finalize),
+        "scale" => Some(Subresource::Scale),
         _ => return Err(ApiError::no_such_resource()),
     };
     if let Some(subresource) = subresource {
-        if !resource.subresources.contains(&subresource) {
+        let offered = match subresource {
+            Subresource::Scale => endpoint.view().scale.is_some(),
+            part => resource.subresources.contains(&part),
+        };
+        if !offered {
             return Err(ApiError::no_such_resource());
         }
         return match (subresource, verb) {
-            (Subresource::Status, "get" | "update" | "patch") => Ok(Some(subresource)),
+            (Subresource::Status | Subresource::Scale, "get" | "update" | "patch") => {
+                Ok(Some(subresource))
+            }
             (Subresource::Finalize, "update") => Ok(Some(subresource)),
             _ => Err(ApiError::method_not_allowed()),
         };

@@ -70,7 +70,7 @@ impl Rules for Namespaces {
 
     fn prepare_update(&self, new: &mut Value, old: &Value, context: WriteContext<'_>) {
         match context.subresource {
-            None => {
+            None | Some(Subresource::Scale) => {
                 copy(new, old, "spec");
                 copy(new, old, "status");
             }
@@ -110,7 +110,7 @@ impl Rules for Namespaces {
         context: WriteContext<'_>,
     ) -> Vec<FieldError> {
         match context.subresource {
-            None => self.validate(new, context),
+            None | Some(Subresource::Scale) => self.validate(new, context),
             Some(Subresource::Status) => {
                 let mut errors = validate_finalizer_domains(new);
                 errors.extend(phase_problem(new));

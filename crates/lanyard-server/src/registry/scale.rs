@@ -1,0 +1,150 @@
+//! `/scale`: an object seen as a Scale of `autoscaling/v1`, which is how autoscalers and `kubectl scale`
+//! work on any type that counts something.
+
+use serde_json::{Map, Value, json};
+
+use super::{Body, Call, Expected, ObjectAnswer, Served, decode::Misfit};
+use crate::{
+    field::FieldError,
+    name::Name,
+    object::ObjectExt,
+    request::FieldValidation,
+    resource::{ScaleSelector, Subresource},
+    selector::object_selector_text,
+    status::{ApiError, ApiResult, GroupName},
+};
+
+/// What a Scale says about the object that it is of.
+const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+
+impl Call<'_> {
+    /// The scale of an answer, when the call is about the scale.
+    pub fn scale_of(&self, answer: &ObjectAnswer) -> Option<Value> {
+        (self.subresource == Some(Subresource::Scale)).then(|| match answer {
+            ObjectAnswer::Stored(object) => self.scale(&object.value()),
+            ObjectAnswer::Tree(tree) => self.scale(tree),
+        })
+    }
+
+    /// The scale of a stored object.
+    pub(super) fn scale(&self, stored: &Value) -> Value {
+        let object = self.endpoint.to_view(stored.clone());
+        let mut meta = Map::new();
+        for field in METADATA {
+            if let Some(value) = object.at(&["metadata", field]) {
+                meta.insert(field.into(), value.clone());
+            }
+        }
+        let (mut spec, mut status) = (json!({}), json!({"replicas": 0}));
+        if let Some(scaling) = &self.endpoint.view().scale {
+            let wanted = number(&object, &scaling.wanted);
+            if wanted != 0 {
+                spec["replicas"] = wanted.into();
+            }
+            status["replicas"] = number(&object, &scaling.present).into();
+            let selector = match &scaling.selector {
+                ScaleSelector::None => String::new(),
+                ScaleSelector::Object(path) => {
+                    object_selector_text(at(&object, path).unwrap_or(&Value::Null))
+                }
+                ScaleSelector::Text(path) => {
+                    at(&object, path).and_then(Value::as_str).unwrap_or_default().to_owned()
+                }
+            };
+            if !selector.is_empty() {
+                status["selector"] = selector.into();
+            }
+        }
+        json!({
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": meta,
+            "spec": spec,
+            "status": status,
+        })
+    }
+
+    /// The Scale in a body.
+    pub(super) fn decode_scale(&self, served: &Served, body: &Body) -> ApiResult<Value> {
+        let mut scale = expected().decode(served, body, self.warnings)?;
+        self.check_namespace(&mut scale)?;
+        self.check_name(&scale)?;
+        Ok(scale)
+    }
+
+    /// The result of a patch of a Scale.
+    pub(super) fn conform_scale(
+        &self,
+        served: &Served,
+        scale: Value,
+        validation: FieldValidation,
+        problems: impl FnOnce(&[String]) -> Vec<String>,
+    ) -> Result<Value, Misfit> {
+        let (scale, problems) = expected().conform(served, scale, validation, problems)?;
+        self.warnings.lock().extend(problems);
+        Ok(scale)
+    }
+
+    /// The stored object as a Scale wants it.
+    pub(super) fn scaled(&self, scale: &Value, old: &Value) -> ApiResult<Value> {
+        let wanted = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        if wanted < 0 {
+            let problem = "must be greater than or equal to 0";
+            let error = FieldError::invalid("spec.replicas", &wanted.into(), problem);
+            let kind = GroupName { group: "autoscaling", name: "Scale" };
+            return Err(ApiError::invalid(kind, self.name, &[error]));
+        }
+        let (uid, found) = (scale.uid(), old.uid());
+        if !uid.is_empty() && uid != found {
+            let name = self.scale_name();
+            let resource = GroupName { name: &name, ..self.endpoint.group_resource() };
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+            );
+            return Err(ApiError::conflict(resource, self.name, why));
+        }
+        let mut object = self.endpoint.to_view(old.clone());
+        if let Some(scaling) = &self.endpoint.view().scale {
+            set(&mut object, &scaling.wanted, wanted.into());
+        }
+        object.meta_mut().insert("resourceVersion".into(), scale.resource_version().into());
+        Ok(self.endpoint.to_stored(object))
+    }
+
+    /// There is nothing to change under this name.
+    pub(super) fn nothing_to_change(&self) -> ApiError {
+        if self.subresource != Some(Subresource::Scale) {
+            return self.not_found();
+        }
+        let name = self.scale_name();
+        ApiError::not_found(GroupName { name: &name, ..self.endpoint.group_resource() }, self.name)
+    }
+
+    fn scale_name(&self) -> String {
+        format!("{}/scale", self.endpoint.resource().plural)
+    }
+}
+
+fn expected() -> Expected<'static> {
+    Expected::virtual_kind("autoscaling", "Scale")
+}
+
+fn at<'a>(object: &'a Value, path: &[Name]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, part| value.get(&**part))
+}
+
+fn number(object: &Value, path: &[Name]) -> i64 {
+    at(object, path).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Sets a field below objects, which are made where they are missing.
+fn set(object: &mut Value, path: &[Name], value: Value) {
+    let mut place = object;
+    for part in path {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[&**part];
+    }
+    *place = value;
+}
