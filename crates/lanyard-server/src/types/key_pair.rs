@@ -8,7 +8,7 @@ use rustls::{
 };
 use x509_parser::{parse_x509_certificate, x509::SubjectPublicKeyInfo};
 
-use crate::schema::decode_bytes_leniently;
+use crate::pem::{self, Block};
 
 /// What is wrong with a pair of PEM texts; nothing when they fit.
 pub(super) fn problem(certificate: &[u8], key: &[u8]) -> Option<String> {
@@ -40,7 +40,7 @@ pub(super) fn problem(certificate: &[u8], key: &[u8]) -> Option<String> {
 
 fn first_certificate(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut skipped = Vec::new();
-    for (label, bytes) in pem_blocks(text) {
+    for Block { label, bytes, .. } in pem::blocks(text) {
         if label == "CERTIFICATE" {
             return Ok(bytes);
         }
@@ -63,7 +63,7 @@ fn first_certificate(text: &[u8]) -> Result<Vec<u8>, String> {
 
 fn first_key(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut skipped = Vec::new();
-    for (label, bytes) in pem_blocks(text) {
+    for Block { label, bytes, .. } in pem::blocks(text) {
         if label == "PRIVATE KEY" || label.ends_with(" PRIVATE KEY") {
             return Ok(bytes);
         }
@@ -80,25 +80,6 @@ fn first_key(text: &[u8]) -> Result<Vec<u8>, String> {
             labels.join(" ")
         ),
     })
-}
-
-/// The labels and bytes of all PEM blocks; what is no block is skipped.
-fn pem_blocks(text: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let text = String::from_utf8_lossy(text);
-    let mut blocks = Vec::new();
-    let mut rest: &str = &text;
-    while let Some((_, begun)) = rest.split_once("-----BEGIN ") {
-        rest = begun;
-        let Some((label, body)) = begun.split_once("-----") else { break };
-        let Some((body, after)) = body.split_once(&format!("-----END {label}-----")) else {
-            continue;
-        };
-        if let Some(bytes) = decode_bytes_leniently(body.trim()) {
-            blocks.push((label.to_owned(), bytes));
-            rest = after;
-        }
-    }
-    blocks
 }
 
 /// The public half of a private key, whatever form it is in: labels are often wrong.
