@@ -2,6 +2,8 @@
 //!
 //! Runs after authorization and schema checks, before anything is written.
 
+mod certificates;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,7 +20,7 @@ use crate::{
     field::quoted,
     object::ObjectExt,
     registry::{Call, Endpoint, Registry, Served},
-    resource::Scope,
+    resource::{Scope, Subresource},
     status::{ApiError, ApiResult, GroupName},
 };
 
@@ -51,6 +53,7 @@ pub struct Subject<'a> {
     namespace: &'a str,
     name: &'a str,
     url_name: &'a str,
+    subresource: Option<Subresource>,
     object: Option<&'a Value>,
     old: Option<&'a Value>,
 }
@@ -64,8 +67,8 @@ impl<'a> Subject<'a> {
         old: Option<&'a Value>,
     ) -> Self {
         let name = object.map(|o| o.name()).filter(|name| !name.is_empty()).unwrap_or(call.name);
-        let Call { user, endpoint, namespace, name: url_name, .. } = *call;
-        Self { user, endpoint, operation, namespace, name, url_name, object, old }
+        let Call { user, endpoint, namespace, name: url_name, subresource, .. } = *call;
+        Self { user, endpoint, operation, namespace, name, url_name, subresource, object, old }
     }
 }
 
@@ -119,7 +122,8 @@ impl Admission {
     /// All other checks.
     pub fn check(&self, subject: &Subject<'_>) -> ApiResult<()> {
         self.keep_namespaces(subject)?;
-        self.prevent_escalation(subject)
+        self.prevent_escalation(subject)?;
+        self.check_certificates(subject)
     }
 
     /// PUT of a name that is not there needs the right to create, too.

@@ -15,13 +15,20 @@ use crate::{
 };
 
 /// The order of groups, as upstream's priorities have it: kubectl takes a short name from the first.
-const GROUP_ORDER: [&str; 6] = [
+const GROUP_ORDER: [&str; 13] = [
     "",
+    "apiregistration.k8s.io",
+    "apps",
     "events.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
+    "autoscaling",
+    "certificates.k8s.io",
     "rbac.authorization.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
     "coordination.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
 ];
 
 /// Everything that discovery answers with, made once per change of the served types.
@@ -241,6 +248,7 @@ fn entries(resource: &Resource, view: &View) -> Vec<Entry> {
         .filter_map(|subresource| match subresource {
             Subresource::Status => Some(part("status", &["get", "patch", "update"])),
             Subresource::Finalize => Some(part("finalize", &["update"])),
+            Subresource::Approval => Some(part("approval", &["get", "patch", "update"])),
             Subresource::Scale => None,
         })
         .collect();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
+    authn::UserInfo,
     field::FieldError,
     name::{Name, names},
     schema::{Conformed, Struct, TypeMismatch},
@@ -145,6 +146,8 @@ pub enum Subresource {
     Status,
     /// `/finalize` of namespaces: update changes only `spec.finalizers`.
     Finalize,
+    /// `/approval` of certificate signing requests: get, update and patch change only conditions.
+    Approval,
     /// `/scale`: get, update and patch see the object as a Scale of `autoscaling/v1`. Which views offer
     /// it and what it shows is in [`View::scale`]; to [`Rules`] it is a write like any other.
     Scale,
@@ -202,6 +205,10 @@ pub trait Rules: Send + Sync + 'static {
 
     /// Restores what an update may not touch (e.g. `status` on a main update, all else on `/status`).
     fn prepare_update(&self, _new: &mut Value, _old: &Value, _context: WriteContext<'_>) {}
+
+    /// Notes who asks and when (`now` is in RFC 3339), in types that keep that; runs after the other
+    /// preparations.
+    fn note_request(&self, _new: &mut Value, _old: Option<&Value>, _user: &UserInfo, _now: &str) {}
 
     /// The problems of a new object, beyond those of its metadata.
     fn validate(&self, object: &Value, context: WriteContext<'_>) -> Vec<FieldError>;

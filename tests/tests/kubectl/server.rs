@@ -15,6 +15,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
         "api-versions",
         "authentication.k8s.io/v1
          authorization.k8s.io/v1
+         certificates.k8s.io/v1
          coordination.k8s.io/v1
          events.k8s.io/v1
          rbac.authorization.k8s.io/v1
@@ -40,6 +41,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
 }
 
 const API_RESOURCES: &str = "
+certificatesigningrequests csr certificates.k8s.io/v1   false CertificateSigningRequest
 clusterrolebindings        rbac.authorization.k8s.io/v1 false ClusterRoleBinding
 clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole
 configmaps              cm v1                           true  ConfigMap

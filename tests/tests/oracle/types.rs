@@ -156,6 +156,23 @@ pub(crate) const ALL: &[Variables] = &[
         ("changed", r#""spec": {}"#),
         ("wrong", r#""spec": []"#),
     ],
+    &[
+        ("type", "certificatesigningrequests"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
+        ("path", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
+        ("kind", "CertificateSigningRequest"),
+        ("version", "certificates.k8s.io/v1"),
+        (
+            "content",
+            r#""spec": {"request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWk1JR0FBZ0VBTUI0eEREQUtCZ05WQkFvTUEyUmxkakVPTUF3R0ExVUVBd3dGWVd4cFkyVXdXVEFUQmdjcQpoa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVRVSTluVlY5WWFKTVRsWU5Pa0VoM08reTdnWFF0SEFudzNqNDhECldlWm4zbXdNSDA0Q0NId0ZrL2VVcDYzWVBuZlFuZ05MNkw2T3hDQ2QvRXNYSHVQRm9BQXdDZ1lJS29aSXpqMEUKQXdJRFNBQXdSUUlnWHRsTW4ydnpkRkxxWjA5Tng2MTlCd3Y2Z00wMnJnNC9HOFhXZnJoeVk3NENJUUNsNmhqUwozSk8zb25aUWtETjhESzlJWkJiUWUwSjVvc3FzQXlBSHZhMEVQdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=", "signerName": "example.com/signer", "usages": ["client auth"], "expirationSeconds": 3600, "username": "root", "groups": ["g"], "extra": {"a": ["b"]}, "uid": "u"}"#,
+        ),
+        (
+            "changed",
+            r#""spec": {"request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWk1JR0FBZ0VBTUI0eEREQUtCZ05WQkFvTUEyUmxkakVPTUF3R0ExVUVBd3dGWVd4cFkyVXdXVEFUQmdjcQpoa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVRVSTluVlY5WWFKTVRsWU5Pa0VoM08reTdnWFF0SEFudzNqNDhECldlWm4zbXdNSDA0Q0NId0ZrL2VVcDYzWVBuZlFuZ05MNkw2T3hDQ2QvRXNYSHVQRm9BQXdDZ1lJS29aSXpqMEUKQXdJRFNBQXdSUUlnWHRsTW4ydnpkRkxxWjA5Tng2MTlCd3Y2Z00wMnJnNC9HOFhXZnJoeVk3NENJUUNsNmhqUwozSk8zb25aUWtETjhESzlJWkJiUWUwSjVvc3FzQXlBSHZhMEVQdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=", "signerName": "example.com/signer", "usages": ["client auth"], "expirationSeconds": 7200}"#,
+        ),
+        ("wrong", r#""spec": {"usages": "all"}"#),
+    ],
 ];
 
 /// What a run of a script is called: `script[type]` for one type, else `script`.

@@ -80,6 +80,35 @@ const CLUSTER_ROLES: &[RoleData] = &[
              /openid/v1/jwks /openid/v1/jwks/",
         )],
     ),
+    // Who has one of the first two gets a kubelet's certificate without asking a person.
+    role(
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        &[on("create", CERTIFICATES, "certificatesigningrequests/nodeclient")],
+    ),
+    role(
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        &[on("create", CERTIFICATES, "certificatesigningrequests/selfnodeclient")],
+    ),
+    role(
+        "system:node-bootstrapper",
+        &[on("create get list watch", CERTIFICATES, "certificatesigningrequests")],
+    ),
+    role(
+        "system:certificates.k8s.io:legacy-unknown-approver",
+        &[approve("kubernetes.io/legacy-unknown")],
+    ),
+    role(
+        "system:certificates.k8s.io:kubelet-serving-approver",
+        &[approve("kubernetes.io/kubelet-serving")],
+    ),
+    role(
+        "system:certificates.k8s.io:kube-apiserver-client-approver",
+        &[approve("kubernetes.io/kube-apiserver-client")],
+    ),
+    role(
+        "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver",
+        &[approve("kubernetes.io/kube-apiserver-client-kubelet")],
+    ),
 ];
 
 const CLUSTER_ROLE_BINDINGS: &[BindingData] = &[
@@ -193,6 +222,7 @@ const CORE: &str = "core";
 const CORE_AND_EVENTS: &str = "core events.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
 
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -253,6 +283,11 @@ struct RuleData {
 /// Verbs on resources.
 const fn on(verbs: &'static str, groups: &'static str, resources: &'static str) -> RuleData {
     RuleData { verbs, groups, resources, names: "", urls: "" }
+}
+
+/// The right to approve requests to a signer.
+const fn approve(signer: &'static str) -> RuleData {
+    RuleData { names: signer, ..on("approve", CERTIFICATES, "signers") }
 }
 
 /// Verbs on paths.

@@ -53,7 +53,7 @@ impl Registry {
         let tries = if generated { NAME_TRIES } else { 1 };
         let rules = &call.endpoint.resource().rules;
         rules.apply_defaults(&mut object);
-        rules.prepare_create(&mut object);
+        prepare(call, &mut object);
         let has_generation = rules.generation_changes(&object, &object).is_some();
         fill_metadata(&mut object, has_generation);
         for attempt in 1..=tries {
@@ -61,7 +61,7 @@ impl Registry {
                 let name = generate_name(object.text(&["metadata", "generateName"]));
                 object.meta_mut().insert("name".into(), name.into());
                 // What the type derives from the name follows it.
-                rules.prepare_create(&mut object);
+                prepare(call, &mut object);
             }
             match self.try_create(call, &mut object, dry_run).await {
                 Err(error) if error.reason() == "AlreadyExists" && attempt < tries => {}
@@ -120,6 +120,13 @@ impl Call<'_> {
         let deleting = found.is_some_and(|object| object.value().is_deleting());
         ApiError::already_exists(self.endpoint.group_resource(), name, deleting)
     }
+}
+
+/// What the type itself sets and clears.
+fn prepare(call: &Call<'_>, object: &mut Value) {
+    let rules = &call.endpoint.resource().rules;
+    rules.prepare_create(object);
+    rules.note_request(object, None, call.user, &clock::now_rfc3339());
 }
 
 /// What is wrong with a new object.

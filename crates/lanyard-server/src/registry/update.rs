@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     admission::{Operation, Subject},
+    clock,
     encoded::Encoded,
     field::FieldError,
     negotiate::PatchType,
@@ -260,6 +261,7 @@ impl Call<'_> {
         new.meta_mut().remove("managedFields");
         rules.apply_defaults(new);
         rules.prepare_update(new, old, self.write_context());
+        rules.note_request(new, Some(old), self.user, &clock::now_rfc3339());
         if let Some(changed) = rules.generation_changes(new, old) {
             let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
             let after = before + i64::from(changed || before == 0);

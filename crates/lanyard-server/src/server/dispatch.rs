@@ -324,6 +324,7 @@ fn check_route(
         "status" => Some(Subresource::Status),
         "finalize" => Some(Subresource::Finalize),
         "scale" => Some(Subresource::Scale),
+        "approval" => Some(Subresource::Approval),
         _ => return Err(ApiError::no_such_resource()),
     };
     if let Some(subresource) = subresource {
@@ -335,9 +336,10 @@ fn check_route(
             return Err(ApiError::no_such_resource());
         }
         return match (subresource, verb) {
-            (Subresource::Status | Subresource::Scale, "get" | "update" | "patch") => {
-                Ok(Some(subresource))
-            }
+            (
+                Subresource::Status | Subresource::Approval | Subresource::Scale,
+                "get" | "update" | "patch",
+            ) => Ok(Some(subresource)),
             (Subresource::Finalize, "update") => Ok(Some(subresource)),
             _ => Err(ApiError::method_not_allowed()),
         };

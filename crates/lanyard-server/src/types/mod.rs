@@ -4,6 +4,7 @@
 //! serving. The rules and their texts are those of kube-apiserver 1.36.
 
 mod age;
+mod certificates;
 mod column;
 mod config_map;
 mod event;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Resource> {
         rbac::cluster_role(),
         rbac::role_binding(),
         rbac::cluster_role_binding(),
+        certificates::signing_request(),
     ]
 }
 

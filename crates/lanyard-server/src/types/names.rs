@@ -123,7 +123,7 @@ pub(super) fn dns_subdomain(name: &str, unit: &str) -> Vec<String> {
     problems
 }
 
-fn dns_label(name: &str) -> Vec<String> {
+pub(super) fn dns_label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > LABEL_MAX {
         problems.push(too_long(LABEL_MAX, "characters"));

@@ -70,12 +70,12 @@ impl Rules for Namespaces {
 
     fn prepare_update(&self, new: &mut Value, old: &Value, context: WriteContext<'_>) {
         match context.subresource {
-            None | Some(Subresource::Scale) => {
+            Some(Subresource::Status) => copy(new, old, "spec"),
+            Some(Subresource::Finalize) => copy(new, old, "status"),
+            _ => {
                 copy(new, old, "spec");
                 copy(new, old, "status");
             }
-            Some(Subresource::Status) => copy(new, old, "spec"),
-            Some(Subresource::Finalize) => copy(new, old, "status"),
         }
         label_with_name(new);
     }
@@ -110,7 +110,6 @@ impl Rules for Namespaces {
         context: WriteContext<'_>,
     ) -> Vec<FieldError> {
         match context.subresource {
-            None | Some(Subresource::Scale) => self.validate(new, context),
             Some(Subresource::Status) => {
                 let mut errors = validate_finalizer_domains(new);
                 errors.extend(phase_problem(new));
@@ -124,6 +123,7 @@ impl Rules for Namespaces {
                 }
                 errors
             }
+            _ => self.validate(new, context),
         }
     }
 

@@ -162,6 +162,7 @@ impl<'a> Write<'a> {
         match self.record["subresource"].as_str()? {
             "status" => Some(Subresource::Status),
             "finalize" => Some(Subresource::Finalize),
+            "approval" => Some(Subresource::Approval),
             other => panic!("no subresource {other}"),
         }
     }

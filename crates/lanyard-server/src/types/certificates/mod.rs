@@ -1,0 +1,10 @@
+//! The kinds of `certificates.k8s.io`: requests for certificates, and bundles of those to trust.
+
+mod request;
+mod signer_name;
+mod validate;
+
+pub(super) use request::resource as signing_request;
+
+/// The group of both kinds.
+const GROUP: &str = "certificates.k8s.io";
