@@ -17,7 +17,7 @@ pub use kube_apiserver::KubeApiserver;
 pub use kubeconfig::Kubeconfig;
 pub use kubectl::{Kubectl, Output};
 pub use lanyard::{Lanyard, Setup};
-pub use pki::{Authority, Identity};
+pub use pki::{Authority, Identity, certificate_request};
 pub use process::Process;
 pub use programs::{Program, workspace_root};
 pub use wait::{free_port, wait_until};

@@ -81,6 +81,19 @@ impl fmt::Debug for Authority {
     }
 }
 
+/// Asks for a client certificate: the request and its private key, both PEM.
+pub fn certificate_request(user: &str, groups: &[&str]) -> Result<(String, String)> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, user);
+    for group in groups {
+        params.distinguished_name.push(DnType::OrganizationName, *group);
+    }
+    let key = KeyPair::generate().context("generate a key")?;
+    let request = params.serialize_request(&key).context("sign a certificate request")?;
+    let pem = request.pem().context("write a certificate request")?;
+    Ok((pem, key.serialize_pem()))
+}
+
 /// A certificate and its private key, both PEM.
 pub struct Identity {
     /// The certificate.

@@ -1,10 +1,11 @@
 //! The loops that keep promises of the API in the background: emptied namespaces, collected garbage,
-//! aggregated roles, bounded history.
+//! aggregated roles, signed certificates, bounded history.
 //!
 //! They act through the registry like any client. When several servers share one store, one of them
 //! runs the loops at a time ([`election`]).
 
 mod aggregation;
+mod certificates;
 mod client;
 mod compaction;
 mod election;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::registry::Registry;
+use crate::{pki::Pki, registry::Registry};
 
 /// The loops of one server.
 pub struct Controllers {
@@ -34,12 +35,13 @@ impl Controllers {
 }
 
 /// Starts the loops.
-pub fn spawn(registry: &Arc<Registry>, loops: &mut JoinSet<()>) -> Controllers {
+pub fn spawn(registry: &Arc<Registry>, pki: &Arc<Pki>, loops: &mut JoinSet<()>) -> Controllers {
     // The observers run everywhere, so that a server that takes over knows the state.
     let all = Arc::new(All {
         namespaces: namespaces::NamespaceController::new(registry),
         garbage: garbage::GarbageCollector::new(registry),
         aggregation: aggregation::AggregationController::new(registry),
+        certificates: certificates::CertificateController::new(registry, pki),
         registry: registry.clone(),
     });
     let controllers = Controllers { registry: registry.clone(), identity: election::identity() };
@@ -59,6 +61,7 @@ struct All {
     namespaces: namespaces::NamespaceController,
     garbage: garbage::GarbageCollector,
     aggregation: aggregation::AggregationController,
+    certificates: certificates::CertificateController,
 }
 
 impl All {
@@ -67,6 +70,7 @@ impl All {
             self.namespaces.run(),
             self.garbage.run(),
             self.aggregation.run(),
+            self.certificates.run(),
             compaction::run(&self.registry),
         );
     }

@@ -1,7 +1,7 @@
 //! The certificate authority of a server: made once or brought by the operator, it certifies the rest.
 //!
-//! It signs what [`Profile`]s describe. Signing the requests of others (the `certificates.k8s.io` API)
-//! belongs here too, as one more method beside [`Authority::issue`].
+//! It signs what [`Profile`]s describe. How it signs the requests of others (the `certificates.k8s.io`
+//! API) is in `sign.rs`.
 
 use std::path::PathBuf;
 
@@ -163,6 +163,16 @@ impl Authority {
         })
     }
 
+    /// Whether nobody stands above it.
+    pub(super) fn is_self_signed(&self) -> bool {
+        self.self_signed
+    }
+
+    /// The signing key.
+    pub(super) fn key(&self) -> &KeyPair {
+        &self.key
+    }
+
     /// The certificate of the signing key.
     pub(super) fn certificate(&self) -> &CertificateDer<'static> {
         &self.bundle[0]
@@ -215,7 +225,7 @@ pub(super) fn timestamp(seconds: i64) -> Timestamp {
 }
 
 /// A time plus a duration; a clock that is wildly off must not make us panic.
-fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
+pub(super) fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration).unwrap_or(time)
 }
 
@@ -224,17 +234,25 @@ fn generate_key() -> Result<Zeroizing<KeyPair>, PkiError> {
 }
 
 fn set_validity(params: &mut CertificateParams, now: Timestamp, not_after: Timestamp) {
+    set_validity_from(params, after(now, -BACKDATE), not_after);
+}
+
+pub(super) fn set_validity_from(
+    params: &mut CertificateParams,
+    not_before: Timestamp,
+    not_after: Timestamp,
+) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let at = |time: Timestamp| {
         let seconds = u64::try_from(time.as_second()).unwrap_or(0);
         epoch + std::time::Duration::from_secs(seconds)
     };
-    params.not_before = at(after(now, -BACKDATE));
+    params.not_before = at(not_before);
     params.not_after = at(not_after);
 }
 
 /// The first PEM block of a bundle.
-fn first_block(pem: &str) -> String {
+pub(super) fn first_block(pem: &str) -> String {
     const END: &str = "-----END CERTIFICATE-----";
     let end = pem.find(END).map_or(pem.len(), |at| at + END.len());
     let start = pem.find("-----BEGIN").unwrap_or(0);

@@ -15,6 +15,7 @@ mod kubeconfig;
 mod leaf;
 mod names;
 mod service_account;
+mod sign;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -37,6 +38,8 @@ use authority::Authority;
 use files::{KeyDir, Readers};
 use leaf::{Leaf, Profile};
 use tls::ServingCertificate;
+
+use crate::certificate_request::CertificateRequest;
 
 /// The keys and certificates of this server.
 pub struct Pki {
@@ -134,6 +137,18 @@ impl Pki {
         let ca = self.authority.bundle_pem.as_bytes();
         let text = kubeconfig(server_url, ca, &admin.chain_pem, &admin.key_pem);
         self.dir.lock()?.write_outside(path, text.as_bytes(), Readers::Owner)
+    }
+
+    /// Signs a certificate request for the given usages of the `certificates.k8s.io` API; the
+    /// certificate as PEM.
+    pub(crate) fn sign(
+        &self,
+        request: &CertificateRequest,
+        usages: &[&str],
+        expiration: Option<SignedDuration>,
+        now: Timestamp,
+    ) -> Result<String, PkiError> {
+        self.authority.sign(request, usages, expiration, now)
     }
 
     /// The CA certificates as PEM: what clients need to trust this server.

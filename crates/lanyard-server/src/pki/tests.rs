@@ -323,3 +323,86 @@ fn printing_shows_no_keys() {
     let text = format!("{pki:?} {keys:?}");
     assert!(!text.contains("PRIVATE") && !text.contains("signing"), "{text}");
 }
+
+mod signing {
+    use x509_parser::prelude::{FromDer, X509Certificate};
+
+    use super::*;
+    use crate::authn::CertAuthenticator;
+    use crate::certificate_request::{CertificateRequest, tests::request};
+    use crate::pem;
+
+    fn sign(pki: &Pki, subject: &str, usages: &[&str], seconds: Option<i64>) -> Vec<u8> {
+        let names = [rcgen::SanType::DnsName("a.example".try_into().unwrap())];
+        let request = CertificateRequest::parse(request(subject, &names).as_bytes()).unwrap();
+        let expiration = seconds.map(SignedDuration::from_secs);
+        let text = pki.sign(&request, usages, expiration, start()).unwrap();
+        let blocks: Vec<_> = pem::blocks(text.as_bytes()).collect();
+        assert_eq!((blocks.len(), blocks[0].label.as_str()), (1, "CERTIFICATE"));
+        blocks.into_iter().next().unwrap().bytes
+    }
+
+    #[test]
+    fn a_signed_request_authenticates_its_user_with_all_groups() {
+        let (_dir, pki) = fresh();
+        let subject = "O=one CN=me O2=two UID=42";
+        let der = sign(&pki, subject, &["client auth", "digital signature"], None);
+        let authenticator = CertAuthenticator::new(pki.ca_certificates()).unwrap();
+        let identity = authenticator.authenticate(&[der.into()], start()).unwrap();
+        assert_eq!(identity.user.name, "me");
+        assert_eq!(identity.user.groups, ["one", "two"]);
+        assert_eq!(identity.user.uid, "");
+    }
+
+    #[test]
+    fn a_certificate_says_what_was_approved_and_no_more() {
+        let (_dir, pki) = fresh();
+        let usages = ["server auth", "signing", "digital signature", "key encipherment"];
+        let der = sign(&pki, "CN=x", &usages, None);
+        let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+        let ca = authority::parse(&pki.ca_certificates()[0]).unwrap();
+        certificate.verify_signature(Some(ca.public_key())).unwrap();
+        assert_eq!(certificate.issuer().as_raw(), ca.subject().as_raw());
+        assert!(!certificate.is_ca() && certificate.basic_constraints().unwrap().is_some());
+        let usage = certificate.key_usage().unwrap().unwrap().value;
+        assert!(usage.digital_signature() && usage.key_encipherment() && !usage.key_cert_sign());
+        let purposes = certificate.extended_key_usage().unwrap().unwrap().value;
+        assert!(purposes.server_auth && !purposes.client_auth);
+        let names = certificate.subject_alternative_name().unwrap().unwrap().value;
+        assert_eq!(names.general_names.len(), 1);
+        assert_ne!(der, sign(&pki, "CN=x", &usages, None), "each has a serial number of its own");
+    }
+
+    #[test]
+    fn a_life_is_as_long_as_asked_within_limits() {
+        let (_dir, pki) = fresh();
+        let check = |seconds: Option<i64>, expected: i64| {
+            let der = sign(&pki, "CN=x", &["client auth"], seconds);
+            let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+            let validity = certificate.validity();
+            assert_eq!(validity.not_before.timestamp(), start().as_second() - 300);
+            assert_eq!(validity.not_after.timestamp() - start().as_second(), expected);
+        };
+        const YEAR: i64 = 365 * 24 * 3600;
+        check(None, YEAR - 300);
+        check(Some(i64::from(i32::MAX)), YEAR - 300);
+        check(Some(600), 600);
+        check(Some(1), 600);
+        check(Some(7 * 3600), 7 * 3600);
+        check(Some(8 * 3600), 8 * 3600 - 300);
+    }
+
+    #[test]
+    fn no_certificate_outlives_the_authority() {
+        let (_dir, pki) = fresh();
+        let request = CertificateRequest::parse(request("CN=x", &[]).as_bytes()).unwrap();
+        let late = pki.ca_not_after().checked_sub(SignedDuration::from_hours(1)).unwrap();
+        let text = pki.sign(&request, &["client auth"], None, late).unwrap();
+        let der = pem::blocks(text.as_bytes()).next().unwrap().bytes;
+        let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+        let end = certificate.validity().not_after.timestamp();
+        assert_eq!(end, pki.ca_not_after().as_second());
+        assert!(pki.sign(&request, &["client auth"], None, pki.ca_not_after()).is_err());
+        assert!(pki.sign(&request, &["thing"], None, start()).is_err());
+    }
+}

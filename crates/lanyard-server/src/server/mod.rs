@@ -134,7 +134,7 @@ impl Server {
         let kubeconfig = config.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &server_url(address))?;
         let mut loops = JoinSet::new();
-        let controllers = state.spawn_loops(&mut loops);
+        let controllers = state.spawn_loops(&pki, &mut loops);
         loops.spawn(renew(pki, kubeconfig, server_url(address)));
         Ok(Self { state, listener, address, loops, controllers })
     }
@@ -157,13 +157,13 @@ impl Server {
 }
 
 impl State {
-    fn spawn_loops(self: &Arc<Self>, loops: &mut JoinSet<()>) -> Controllers {
+    fn spawn_loops(self: &Arc<Self>, pki: &Arc<Pki>, loops: &mut JoinSet<()>) -> Controllers {
         for collection in self.registry.served().collections.clone() {
             let registry = self.registry.clone();
             loops.spawn(async move { registry.keep_fed(collection).await });
         }
         loops.spawn(bookmarks(self.registry.clone()));
-        controllers::spawn(&self.registry, loops)
+        controllers::spawn(&self.registry, pki, loops)
     }
 
     /// What is served now; made anew when the types have changed.
