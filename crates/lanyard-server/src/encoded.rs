@@ -4,14 +4,18 @@
 //! version, because that is known only once the store has numbered the write. [`Encoded`] is the same
 //! JSON with the version put in at that fixed place, plus what selectors need.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lanyard_store::Revision;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::{object::ObjectExt, resource::Resource};
+use crate::{
+    object::ObjectExt,
+    resource::Resource,
+    schema::{Struct, protobuf},
+};
 
 /// An object at one revision, ready to be sent.
 pub struct Encoded {
@@ -27,6 +31,8 @@ pub struct Encoded {
     labels: Box<[(Box<str>, Box<str>)]>,
     /// In the order of the type's selectable fields.
     fields: Box<[Box<str>]>,
+    /// The object as a protobuf message, once somebody has asked for it.
+    message: OnceLock<Bytes>,
 }
 
 /// Why stored bytes are not an object of the type; names only the key, never the content.
@@ -97,7 +103,16 @@ impl Codec {
         };
         let meta_key = (self.prefix.len() - META_OPEN.len()) as u32;
         let meta_end = (self.prefix.len() - 1 + metadata.len() + added) as u32;
-        Ok(Encoded { key, revision, json, meta_key, meta_end, labels, fields })
+        Ok(Encoded {
+            key,
+            revision,
+            json,
+            meta_key,
+            meta_end,
+            labels,
+            fields,
+            message: OnceLock::new(),
+        })
     }
 }
 
@@ -156,6 +171,11 @@ impl Encoded {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
+    /// The object as a protobuf message of the table of its stored form; made once.
+    pub fn message(&self, table: &Struct) -> &Bytes {
+        self.message.get_or_init(|| protobuf::encode(table, &self.value()).into())
+    }
+
     /// The same object with another resource version: how a deletion is reported.
     pub fn at_revision(&self, revision: Revision) -> Self {
         let old = version_text(self.revision);
@@ -173,12 +193,13 @@ impl Encoded {
             meta_end: meta_end as u32,
             labels: self.labels.clone(),
             fields: self.fields.clone(),
+            message: OnceLock::new(),
         }
     }
 
     /// About how much memory this takes.
     pub fn size(&self) -> usize {
-        self.json.len() + 256
+        self.json.len() + self.message.get().map_or(0, Bytes::len) + 256
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Encoding {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 /// What is encoded.
@@ -43,6 +45,16 @@ impl Encoding {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// The media type of a watch, where there is one.
+    pub fn stream_type(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
         }
     }
 }
@@ -54,7 +66,14 @@ pub const META_V1: &str = "meta.k8s.io/v1";
 const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
 /// The media types that bodies and responses may have, as errors list them.
-const ACCEPTED: &str = "application/json, application/yaml";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The same for custom resources.
+const CUSTOM_ACCEPTED: &str = "application/json, application/yaml";
+
+/// The media types that watches may have.
+pub const STREAMS: &str =
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// What many clients list before JSON.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -99,6 +118,7 @@ impl<'a> Clause<'a> {
         match self.media {
             "application/json" | "*/*" | "application/*" => Some(Encoding::Json),
             "application/yaml" => Some(Encoding::Yaml),
+            PROTOBUF => Some(Encoding::Protobuf),
             _ => None,
         }
     }
@@ -109,7 +129,7 @@ impl<'a> Clause<'a> {
             None => {
                 return Some(Accepted { encoding, shape: Shape::Object, meta_version: META_V1 });
             }
-            Some("Table") => Shape::Table,
+            Some("Table") if encoding != Encoding::Protobuf => Shape::Table,
             Some("PartialObjectMetadata") => Shape::Metadata,
             Some("PartialObjectMetadataList") => Shape::MetadataList,
             Some(_) => return None,
@@ -138,8 +158,8 @@ pub fn response(headers: &HeaderMap, shapes: &[Shape]) -> ApiResult<Accepted> {
 }
 
 /// Resources are behind a router that refuses clients who know none of their media types, before
-/// anything else is looked at.
-pub fn check_route(headers: &HeaderMap) -> ApiResult<()> {
+/// anything else is looked at. A list can also be watched.
+pub fn check_route(headers: &HeaderMap, list: bool) -> ApiResult<()> {
     let Some(accept) = accept(headers) else { return Ok(()) };
     let known = |clause: Clause<'_>| {
         let media = clause.media;
@@ -147,6 +167,10 @@ pub fn check_route(headers: &HeaderMap) -> ApiResult<()> {
     };
     match accept.split(',').map(Clause::parse).any(known) {
         true => Ok(()),
+        false if list => {
+            let all = format!("{ACCEPTED}, {STREAMS}");
+            Err(ApiError::unknown_media_type(&all))
+        }
         false => Err(ApiError::unknown_media_type(ACCEPTED)),
     }
 }
@@ -173,11 +197,13 @@ fn accept(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).filter(|v| !v.trim().is_empty())
 }
 
-/// How the body of a write is encoded; JSON when not said.
-pub fn body_encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
+/// How the body of a write is encoded; JSON when not said. Custom resources have no protobuf form.
+pub fn body_encoding(headers: &HeaderMap, custom: bool) -> ApiResult<Encoding> {
     match content_type(headers) {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
+        PROTOBUF if !custom => Ok(Encoding::Protobuf),
+        _ if custom => Err(ApiError::unsupported_media_type(CUSTOM_ACCEPTED)),
         _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
     }
 }
@@ -224,8 +250,13 @@ mod tests {
         check("*/*", json);
         check("application/json", json);
         check("application/yaml", Some((Encoding::Yaml, Shape::Object)));
-        check("application/vnd.kubernetes.protobuf,application/json", json);
-        check("application/vnd.kubernetes.protobuf", None);
+        let protobuf = Some((Encoding::Protobuf, Shape::Object));
+        check("application/vnd.kubernetes.protobuf,application/json", protobuf);
+        check("application/vnd.kubernetes.protobuf", protobuf);
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
+            json,
+        );
         check("text/html", None);
         check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", table);
         check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", json);
@@ -249,7 +280,7 @@ mod tests {
             if let Err(error) = response(&headers, &all) {
                 prop_assert_eq!(error.code(), 406);
             }
-            for error in [body_encoding(&headers).err(), patch_type(&headers).err()] {
+            for error in [body_encoding(&headers, false).err(), patch_type(&headers).err()] {
                 prop_assert!(error.is_none_or(|error| error.code() == 415));
             }
             wants_aggregated_discovery(&headers);

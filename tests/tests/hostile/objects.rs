@@ -101,10 +101,17 @@ async fn objects_that_are_dear_to_check_are_answered_soon() -> Result<()> {
             422,
         ),
         (
-            "100,000 empty owners",
+            "50,000 empty owners",
             CONFIG_MAPS,
-            with("ownerReferences", vec![json!({}); 100_000].into()),
+            with("ownerReferences", vec![json!({}); 50_000].into()),
             422,
+        ),
+        (
+            // Each of them would take hundreds of bytes of memory.
+            "1,000,000 empty owners",
+            CONFIG_MAPS,
+            with("ownerReferences", vec![json!({}); 1_000_000].into()),
+            400,
         ),
         ("200,000 bad finalizers", CONFIG_MAPS, with("finalizers", strings(200_000)), 422),
         (
@@ -114,15 +121,15 @@ async fn objects_that_are_dear_to_check_are_answered_soon() -> Result<()> {
             422,
         ),
         (
-            "100,000 empty rules",
+            "50,000 empty rules",
             &format!("{RBAC}/clusterroles"),
-            json!({"metadata": {"name": "dear"}, "rules": vec![json!({}); 100_000]}),
+            json!({"metadata": {"name": "dear"}, "rules": vec![json!({}); 50_000]}),
             422,
         ),
         (
-            "100,000 empty subjects",
+            "50,000 empty subjects",
             &format!("{RBAC}/clusterrolebindings"),
-            json!({"metadata": {"name": "dear"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": vec![json!({}); 100_000]}),
+            json!({"metadata": {"name": "dear"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}, "subjects": vec![json!({}); 50_000]}),
             422,
         ),
         (
@@ -132,9 +139,9 @@ async fn objects_that_are_dear_to_check_are_answered_soon() -> Result<()> {
             413,
         ),
         (
-            "300,000 managers",
+            "50,000 managers",
             CONFIG_MAPS,
-            json!({"metadata": {"name": "Dear", "managedFields": vec![json!({}); 300_000]}}),
+            json!({"metadata": {"name": "Dear", "managedFields": vec![json!({}); 50_000]}}),
             422,
         ),
         ("200,000 unknown fields", CONFIG_MAPS, named(200_000, &|i| format!("u{i}"), ""), 422),

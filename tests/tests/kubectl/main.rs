@@ -2,6 +2,7 @@
 
 mod changing;
 mod following;
+mod imperative;
 mod later;
 mod reading;
 mod server;

@@ -156,14 +156,6 @@ const PHRASES: &[(&str, &str, &str, &str)] = &[
     (" (<empty>", ")", "", "The beginning of the body."),
     (" (5b5d", ")", "", "The beginning of the body, as hexadecimal digits."),
     (" (227822", ")", "", "The beginning of the body, as hexadecimal digits."),
-    (
-        ", application/vnd.kubernetes.protobuf;stream=watch",
-        "",
-        "",
-        "Protobuf comes with the next issue.",
-    ),
-    (", application/vnd.kubernetes.protobuf", "", "", "Protobuf comes with the next issue."),
-    (", application/json;stream=watch", "", "", "A list need not tell that it can be watched."),
     (" (2d2061", ")", "", "The beginning of the body, as hexadecimal digits."),
     (" (6d657461", ")", "", "The beginning of the body, as hexadecimal digits."),
     (

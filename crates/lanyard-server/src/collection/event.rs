@@ -16,6 +16,7 @@ pub struct Event {
     /// The object before the change.
     pub previous: Option<Arc<Encoded>>,
     frame: OnceLock<Bytes>,
+    protobuf_frame: OnceLock<Bytes>,
 }
 
 /// The kinds of watch events.
@@ -45,7 +46,7 @@ impl EventKind {
 impl Event {
     /// An event.
     pub fn new(kind: EventKind, object: Arc<Encoded>, previous: Option<Arc<Encoded>>) -> Self {
-        Self { kind, object, previous, frame: OnceLock::new() }
+        Self { kind, object, previous, frame: OnceLock::new(), protobuf_frame: OnceLock::new() }
     }
 
     /// The event of a put.
@@ -81,6 +82,11 @@ impl Event {
     /// The bytes of this event for those who select everything in the stored form; made once.
     pub fn frame(&self) -> &Bytes {
         self.frame.get_or_init(|| frame(self.kind, self.object.json()))
+    }
+
+    /// The same in protobuf, around the object's message, which `make` makes.
+    pub fn protobuf_frame(&self, make: impl FnOnce(&Encoded) -> Bytes) -> &Bytes {
+        self.protobuf_frame.get_or_init(|| make(&self.object))
     }
 
     /// About how much memory this keeps alive beyond the live objects, its frame included.

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 
 use super::{Presentation, layout::Layout};
-use crate::{encoded::Encoded, registry::ListAnswer};
+use crate::{encoded::Encoded, negotiate::Encoding, registry::ListAnswer, schema::protobuf};
 
 /// Chunks are this large: with its header an HTTP/2 frame of it fills one TLS record, and what is
 /// copied is still in the processor's cache when it is encrypted.
@@ -18,7 +18,7 @@ const BLOCK: usize = 4 * CHUNK;
 /// The body of a list response.
 pub struct ListBody {
     presentation: Presentation,
-    objects: std::vec::IntoIter<Arc<Encoded>>,
+    items: Items,
     first_item: bool,
     finished: bool,
     /// What is written and not yet passed on.
@@ -28,9 +28,46 @@ pub struct ListBody {
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
+/// What is yet to be written.
+enum Items {
+    /// Objects that become JSON one by one.
+    Json(std::vec::IntoIter<Arc<Encoded>>),
+    /// Messages: how long they are together stands before the first one.
+    Protobuf(std::vec::IntoIter<Bytes>),
+}
+
 impl ListBody {
     /// The body of `list`.
     pub fn new(presentation: Presentation, list: ListAnswer, gzip: bool) -> Self {
+        let gzip = gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        match presentation.accepted.encoding {
+            Encoding::Protobuf => Self::protobuf(presentation, &list, gzip),
+            _ => Self::text(presentation, list, gzip),
+        }
+    }
+
+    fn protobuf(
+        presentation: Presentation,
+        list: &ListAnswer,
+        gzip: Option<GzEncoder<Vec<u8>>>,
+    ) -> Self {
+        let (head, items) = presentation.protobuf_list(list);
+        Self {
+            presentation,
+            items: Items::Protobuf(items.into_iter()),
+            first_item: true,
+            finished: false,
+            plain: BytesMut::from(&*head),
+            layout: None,
+            gzip,
+        }
+    }
+
+    fn text(
+        presentation: Presentation,
+        list: ListAnswer,
+        gzip: Option<GzEncoder<Vec<u8>>>,
+    ) -> Self {
         let mut plain = presentation.list_head(&list);
         let layout = presentation.is_laid_out() && !list.objects.is_empty();
         let layout = layout.then(|| Layout::new(&plain, presentation.accepted.encoding)).flatten();
@@ -39,12 +76,12 @@ impl ListBody {
         }
         Self {
             presentation,
-            objects: list.objects.into_iter(),
+            items: Items::Json(list.objects.into_iter()),
             first_item: true,
             finished: false,
             plain,
             layout,
-            gzip: gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast())),
+            gzip,
         }
     }
 
@@ -81,13 +118,23 @@ impl ListBody {
 
     /// Writes one more item, or the end.
     fn write_next(&mut self) {
-        let Some(object) = self.objects.next() else { return self.write_end() };
+        let objects = match &mut self.items {
+            Items::Json(objects) => objects,
+            Items::Protobuf(messages) => match messages.next() {
+                None => return self.write_end(),
+                Some(message) => {
+                    self.plain.extend_from_slice(&protobuf::list_item(message.len()));
+                    return self.plain.extend_from_slice(&message);
+                }
+            },
+        };
+        let Some(object) = objects.next() else { return self.write_end() };
         if self.layout.is_some() {
             return self.write_laid_out(&object);
         }
         let size = |object: &Arc<Encoded>| object.json().len() + 1;
         if self.plain.capacity() - self.plain.len() < size(&object) {
-            let next: usize = self.objects.as_slice().iter().take(BLOCK / 1024).map(size).sum();
+            let next: usize = objects.as_slice().iter().take(BLOCK / 1024).map(size).sum();
             self.plain.reserve(size(&object) + next.min(BLOCK));
         }
         if !std::mem::take(&mut self.first_item) {
@@ -108,6 +155,9 @@ impl ListBody {
 
     fn write_end(&mut self) {
         self.finished = true;
+        if let Items::Protobuf(_) = self.items {
+            return self.plain.extend_from_slice(protobuf::LIST_END);
+        }
         match &self.layout {
             Some(layout) => self.plain.extend_from_slice(layout.after.as_bytes()),
             None => self.plain.extend_from_slice(b"]}"),

@@ -8,6 +8,7 @@ mod list;
 mod listener;
 mod present;
 mod progress;
+mod protobuf;
 mod watch;
 mod websocket;
 

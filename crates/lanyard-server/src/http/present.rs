@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     clock,
-    collection::{EventKind, frame},
+    collection::{Event, EventKind, frame},
     encoded::{Encoded, encode_view},
     field::quoted,
     negotiate::{Accepted, Encoding, Shape},
     object::ObjectExt,
     registry::{Endpoint, ListAnswer, ObjectAnswer},
+    schema::protobuf,
     status::{ApiError, ApiResult},
 };
 
@@ -65,8 +66,22 @@ impl Presentation {
         self.accepted.shape == Shape::Object && self.endpoint.is_stored_form()
     }
 
+    /// The bytes of an event that all who watch in this way send.
+    pub fn shared_frame(&self, event: &Event) -> Option<Bytes> {
+        if !self.is_verbatim() {
+            return None;
+        }
+        Some(match self.accepted.encoding {
+            Encoding::Protobuf => self.shared_protobuf_frame(event),
+            _ => event.frame().clone(),
+        })
+    }
+
     /// One object as a whole body.
     pub fn object(&self, answer: &ObjectAnswer) -> Bytes {
+        if self.accepted.encoding == Encoding::Protobuf {
+            return self.protobuf_object(answer);
+        }
         let verbatim =
             self.is_verbatim() && !self.pretty && self.accepted.encoding == Encoding::Json;
         if let (ObjectAnswer::Stored(object), true) = (answer, verbatim) {
@@ -110,29 +125,26 @@ impl Presentation {
 
     /// Everything of a list before its first item.
     pub fn list_head(&self, list: &ListAnswer) -> BytesMut {
-        let mut meta = Map::new();
-        meta.insert("resourceVersion".into(), list.revision.to_string().into());
-        if let Some(token) = &list.continue_token {
-            meta.insert("continue".into(), token.as_str().into());
+        let meta = list_meta(list);
+        if self.accepted.shape == Shape::Table {
+            return self.table_head(&meta, true);
         }
-        if let Some(remaining) = list.remaining {
-            meta.insert("remainingItemCount".into(), remaining.into());
-        }
-        let meta = Value::Object(meta);
-        let (kind, version) = match self.accepted.shape {
-            Shape::Table => return self.table_head(&meta, true),
-            Shape::Metadata | Shape::MetadataList => {
-                ("PartialObjectMetadataList".to_owned(), self.accepted.meta_version.to_owned())
-            }
-            Shape::Object => (
-                format!("{}List", self.endpoint.resource().kind),
-                self.endpoint.view().api_version(),
-            ),
-        };
+        let (kind, version) = self.list_type();
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{meta},\"items\":["
         );
         BytesMut::from(head.as_bytes())
+    }
+
+    /// The kind and version of a list that is no table.
+    pub(super) fn list_type(&self) -> (String, String) {
+        match self.accepted.shape {
+            Shape::Object => (
+                format!("{}List", self.endpoint.resource().kind),
+                self.endpoint.view().api_version(),
+            ),
+            _ => ("PartialObjectMetadataList".to_owned(), self.accepted.meta_version.to_owned()),
+        }
     }
 
     /// One item of a list.
@@ -159,6 +171,9 @@ impl Presentation {
 
     /// One watch event; `first` is true for the first event of the stream.
     pub fn event(&self, kind: EventKind, object: &Encoded, first: bool) -> Bytes {
+        if self.accepted.encoding == Encoding::Protobuf {
+            return self.protobuf_event(kind, object);
+        }
         match self.accepted.shape {
             Shape::Object if self.endpoint.is_stored_form() => frame(kind, object.json()),
             Shape::Object => frame(kind, &self.encode(object.value())),
@@ -180,6 +195,9 @@ impl Presentation {
         let mut meta = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             meta["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        if self.accepted.encoding == Encoding::Protobuf {
+            return self.protobuf_bookmark(meta);
         }
         let text = to_json(Some(&meta));
         match self.accepted.shape {
@@ -248,7 +266,20 @@ impl Presentation {
     }
 }
 
-/// Applies YAML or indentation to a whole JSON body.
+/// The metadata of a list.
+pub(super) fn list_meta(list: &ListAnswer) -> Value {
+    let mut meta = Map::new();
+    meta.insert("resourceVersion".into(), list.revision.to_string().into());
+    if let Some(token) = &list.continue_token {
+        meta.insert("continue".into(), token.as_str().into());
+    }
+    if let Some(remaining) = list.remaining {
+        meta.insert("remainingItemCount".into(), remaining.into());
+    }
+    Value::Object(meta)
+}
+
+/// Applies YAML or indentation to a whole JSON body, or makes protobuf of it.
 pub(crate) fn finish(json: Bytes, encoding: Encoding, pretty: bool) -> Bytes {
     if encoding == Encoding::Json && !pretty {
         return json;
@@ -257,6 +288,7 @@ pub(crate) fn finish(json: Bytes, encoding: Encoding, pretty: bool) -> Bytes {
     let text = match encoding {
         Encoding::Json => serde_json::to_string_pretty(&tree).ok().map(|text| text + "\n"),
         Encoding::Yaml => serde_saphyr::to_string(&tree).ok(),
+        Encoding::Protobuf => return protobuf::document(&tree).map_or(json, Bytes::from),
     };
     text.map_or(json, Bytes::from)
 }

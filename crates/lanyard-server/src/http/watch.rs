@@ -150,22 +150,25 @@ impl WatchBody {
         }
         self.seen = self.seen.max(event.revision());
         if !self.selective {
-            if self.presentation.is_verbatim() {
-                self.sent_any = true;
-                return Some(event.frame().clone());
-            }
-            return Some(self.present(event.kind, &event.object));
+            return Some(self.whole(event));
         }
         let resource = self.presentation.endpoint.resource();
         let (kind, object) = event.seen_by(|object| self.options.selects(object, resource))?;
-        if kind == event.kind
-            && Arc::ptr_eq(&object, &event.object)
-            && self.presentation.is_verbatim()
-        {
-            self.sent_any = true;
-            return Some(event.frame().clone());
+        if kind == event.kind && Arc::ptr_eq(&object, &event.object) {
+            return Some(self.whole(event));
         }
         Some(self.present(kind, &object))
+    }
+
+    /// An event as it is: in the bytes that all watchers share, if they are for this one.
+    fn whole(&mut self, event: &Event) -> Bytes {
+        match self.presentation.shared_frame(event) {
+            Some(frame) => {
+                self.sent_any = true;
+                frame
+            }
+            None => self.present(event.kind, &event.object),
+        }
     }
 
     fn present(&mut self, kind: EventKind, object: &Encoded) -> Bytes {

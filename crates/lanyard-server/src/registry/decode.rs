@@ -36,6 +36,7 @@ impl Body {
         match self.encoding {
             Encoding::Json => schema::parse_json(&self.bytes),
             Encoding::Yaml => schema::parse_yaml(&self.bytes),
+            Encoding::Protobuf => schema::parse_protobuf(&self.bytes),
         }
     }
 }
@@ -55,6 +56,17 @@ pub(super) enum Misfit {
     },
     /// It is of the right kind, but through another group version than the URL's.
     OtherVersion(String),
+}
+
+impl From<ParseError> for Misfit {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Message { kind, api_version, why } => {
+                Self::Unusable { kind, version: short(&api_version).to_owned(), why }
+            }
+            error => Self::Unrecognized(error.without_kind()),
+        }
+    }
 }
 
 /// The type that a body must be of.
@@ -93,9 +105,8 @@ impl<'a> Expected<'a> {
         body: &Body,
         warnings: &Mutex<Vec<String>>,
     ) -> ApiResult<Value> {
-        let parsed =
-            body.parse().map_err(|e| self.unfit(Misfit::Unrecognized(e.without_kind())))?;
-        let Parsed { value, duplicates } = parsed;
+        let Parsed { value, duplicates } =
+            body.parse().map_err(|error| self.unfit(error.into()))?;
         let problems =
             |unknown: &[String]| schema::strict_errors(&body.bytes, &duplicates, unknown);
         let (object, problems) = self

@@ -267,6 +267,11 @@ impl Endpoint {
         &self.resource().views[self.view]
     }
 
+    /// Whether it is a custom resource rather than a built-in kind.
+    pub fn is_custom(&self) -> bool {
+        self.view().schema.builtin().is_none()
+    }
+
     /// Whether stored bytes are what this view serves.
     pub fn is_stored_form(&self) -> bool {
         self.view == 0

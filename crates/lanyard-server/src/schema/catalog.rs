@@ -26,12 +26,28 @@ pub fn builtin(model: &str) -> &'static Struct {
     }
 }
 
+/// The table of a built-in kind by the kind and version that objects say.
+///
+/// Kinds of the meta group, such as DeleteOptions, may come with the version of any group.
+pub(super) fn kind_of(api_version: &str, kind: &str) -> Option<&'static Struct> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let package = match group {
+        "" => "core",
+        "internal.apiserver.k8s.io" => "apiserverinternal",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    let kinds = &CATALOG.kinds;
+    kinds.get(&(package, version, kind)).or_else(|| kinds.get(&("meta", "v1", kind))).copied()
+}
+
 /// The table of JSON schemas in custom resource definitions.
 const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 struct Catalog {
     structs: HashMap<&'static str, &'static Struct>,
+    /// By Go package, version and name.
+    kinds: HashMap<(&'static str, &'static str, &'static str), &'static Struct>,
 }
 
 impl Catalog {
@@ -40,8 +56,13 @@ impl Catalog {
     fn read(text: &'static str) -> Self {
         let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let heads = lines().filter(|line| !line.starts_with(' '));
-        let structs = heads.map(head).map(|opened| (opened.model, opened)).collect();
-        let catalog = Self { structs };
+        let structs: HashMap<_, _> = heads.map(head).map(|s| (s.model, s)).collect();
+        let kinds = structs.iter().filter_map(|(model, found)| {
+            let mut parts = model.rsplit('.');
+            let (kind, version, package) = (parts.next()?, parts.next()?, parts.next()?);
+            Some(((package, version, kind), *found))
+        });
+        let catalog = Self { kinds: kinds.collect(), structs };
         let mut open: Option<(&'static Struct, Vec<Field>)> = None;
         for line in lines() {
             if let Some(field) = line.strip_prefix(' ') {
@@ -149,7 +170,14 @@ fn head(line: &'static str) -> &'static Struct {
     let go_name = words.next().unwrap_or_default();
     let name = go_name.rsplit('.').next().unwrap_or_default();
     let atomic = words.next() == Some("map=atomic");
-    Box::leak(Box::new(Struct { name, go_name, model, atomic, fields: OnceLock::new() }))
+    Box::leak(Box::new(Struct {
+        name,
+        go_name,
+        model,
+        atomic,
+        fields: OnceLock::new(),
+        layout: OnceLock::new(),
+    }))
 }
 
 fn close(open: Option<(&'static Struct, Vec<Field>)>) {

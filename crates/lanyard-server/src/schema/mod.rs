@@ -11,6 +11,7 @@ mod bytes;
 mod catalog;
 mod conform;
 mod parse;
+pub mod protobuf;
 mod quantity;
 mod show;
 mod strict;
@@ -27,7 +28,7 @@ pub use bytes::{decode_bytes, decoded_len, encode_bytes};
 pub use catalog::builtin;
 pub(crate) use conform::json_kind;
 pub use conform::{Conformed, TypeMismatch};
-pub use parse::{ParseError, Parsed, parse_json, parse_yaml, type_meta};
+pub use parse::{ParseError, Parsed, parse_json, parse_protobuf, parse_yaml, type_meta};
 pub use strict::strict_errors;
 pub use tree::{MAX_DEPTH, MAX_YAML_DEPTH};
 
@@ -44,12 +45,19 @@ pub struct Struct {
     pub atomic: bool,
     /// Set once, after all structs that it may refer to exist.
     fields: OnceLock<Box<[Field]>>,
+    /// Where the fields are in protobuf; made when it is first needed.
+    layout: OnceLock<protobuf::Layout>,
 }
 
 impl Struct {
     /// The fields, in the order of the Go type.
     pub fn fields(&self) -> &[Field] {
         self.fields.get().map(AsRef::as_ref).unwrap_or_default()
+    }
+
+    /// Where the fields are in protobuf.
+    fn layout(&self) -> &protobuf::Layout {
+        self.layout.get_or_init(|| protobuf::Layout::of(self))
     }
 
     /// The field of that name.

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::{
     conform::json_kind,
+    protobuf::{self, OpenError},
     syntax::go_text,
     tree::{Findings, Format, MAX_YAML_DEPTH, Tree},
 };
@@ -25,7 +26,7 @@ pub struct Parsed {
     pub duplicates: Vec<String>,
 }
 
-/// A body that is no JSON or YAML, or no object of any kind.
+/// A body that is not what its media type says, or no object of any kind.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ParseError {
     /// A body of JSON.
@@ -34,6 +35,19 @@ pub enum ParseError {
     /// A body of YAML.
     #[error("yaml: {0}")]
     Yaml(String),
+    /// A body of protobuf whose kind cannot be told.
+    #[error("{0}")]
+    Protobuf(String),
+    /// A protobuf message that is none of the kind that it says.
+    #[error("{why}")]
+    Message {
+        /// The kind.
+        kind: String,
+        /// The group version.
+        api_version: String,
+        /// What is wrong.
+        why: String,
+    },
 }
 
 impl ParseError {
@@ -41,7 +55,7 @@ impl ParseError {
     pub fn without_kind(&self) -> String {
         let step = match self {
             Self::Json(_) => "couldn't get version/kind; json parse error: ",
-            Self::Yaml(_) => "",
+            Self::Yaml(_) | Self::Protobuf(_) | Self::Message { .. } => "",
         };
         format!("{step}{self}")
     }
@@ -51,6 +65,21 @@ impl ParseError {
         let why = self.without_kind();
         format!("the object provided is unrecognized (must be of type {kind}): {why}")
     }
+}
+
+/// Reads a body of protobuf.
+///
+/// # Errors
+/// When it is no message of the kind that it says; the texts are upstream's, but for the bytes that it
+/// adds: they may be secret.
+pub fn parse_protobuf(body: &[u8]) -> Result<Parsed, ParseError> {
+    let opened = protobuf::open(body).map_err(|error| match error {
+        OpenError::Envelope(why) => ParseError::Protobuf(why.to_string()),
+        OpenError::Message { kind, api_version, why } => {
+            ParseError::Message { kind, api_version, why: why.to_string() }
+        }
+    });
+    Ok(Parsed { value: opened?, duplicates: Vec::new() })
 }
 
 /// Reads a JSON body.

@@ -18,13 +18,13 @@ const MAX_DUPLICATES: usize = 100;
 
 /// How much memory a tree may take. Text of a few bytes can stand for a node of hundreds, in YAML by
 /// aliases without end; the largest body of ordinary objects stays well below.
-const MAX_TREE_BYTES: usize = 48 << 20;
+pub(super) const MAX_TREE_BYTES: usize = 48 << 20;
 
 /// What one value takes on top of its text.
-const NODE_BYTES: usize = size_of::<Value>();
+pub(super) const NODE_BYTES: usize = size_of::<Value>();
 
 /// What an object takes with its first key: room for eleven.
-const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
+pub(super) const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
 /// What a body is written in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -206,10 +206,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
         self.open('{')?;
+        // Also for an empty one: its kind may have fields that are always there.
+        self.findings.spend(OBJECT_BYTES)?;
         let mut map = Map::new();
         let base = self.findings.path.len();
         while let Some(key) = entries.next_key_seed(Key)? {
-            self.findings.spend(if map.is_empty() { OBJECT_BYTES } else { key.len() })?;
+            self.findings.spend(key.len())?;
             self.findings.enter(&key);
             let value = entries.next_value_seed(self.inner()?)?;
             if map.insert(key, value).is_some() {

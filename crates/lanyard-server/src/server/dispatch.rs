@@ -43,6 +43,10 @@ const WATCH_SECONDS: std::ops::Range<u64> = 1800..3600;
 /// clock can tell what is centuries away.
 const MAX_WATCH_SECONDS: u64 = 24 * 3600;
 
+/// What upstream says of custom resources in protobuf.
+const NO_PROTOBUF: &str = "object *unstructured.Unstructured does not implement the protobuf marshalling \
+                           interface and cannot be encoded to a protobuf message";
+
 /// The verbs that name no object.
 const COLLECTION_VERBS: [&str; 4] = ["list", "watch", "create", "deletecollection"];
 
@@ -118,13 +122,17 @@ impl State {
 
     async fn watch(&self, head: &RequestHead, call: &Call<'_>) -> ApiResult<Reply> {
         let presentation = head.one(call.endpoint)?;
-        if presentation.accepted.encoding != Encoding::Json {
-            let text = "only the following media types are accepted: application/json;stream=watch";
+        let Some(stream_type) = presentation.accepted.encoding.stream_type() else {
+            let streams = negotiate::STREAMS;
+            let text = format!("only the following media types are accepted: {streams}");
             return Err(ApiError::not_acceptable(text));
-        }
+        };
         let mut options = ListOptions::parse(&head.query, true)?;
         call.endpoint.resolve_fields(&mut options)?;
         let upgrade = Upgrade::asked(&head.parts)?;
+        if upgrade.is_some() && presentation.accepted.encoding != Encoding::Json {
+            return Err(ApiError::not_acceptable("WebSockets carry application/json only"));
+        }
         let start = self.registry.watch(&WatchRequest { call, options: &options }).await?;
         // Asked only now: a watch that began before is ended with all others.
         if self.is_draining() {
@@ -143,9 +151,7 @@ impl State {
             return Ok(upgrade.watch(body));
         }
         let mut response = Response::new(ResponseBody::Watch(Box::new(body)));
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(stream_type));
         Ok(response)
     }
 
@@ -157,7 +163,7 @@ impl State {
     ) -> ApiResult<Reply> {
         let presentation = head.one(call.endpoint)?;
         let options = WriteOptions::parse(&head.query, "CreateOptions")?;
-        let body = head.body(body, options.field_validation).await?;
+        let body = head.body(body, options.field_validation, call.endpoint.is_custom()).await?;
         let answer = self.registry.create(call, &body, options.dry_run).await?;
         Ok(head.object_reply(call, &presentation, StatusCode::CREATED, &answer))
     }
@@ -170,7 +176,7 @@ impl State {
     ) -> ApiResult<Reply> {
         let presentation = head.one(call.endpoint)?;
         let options = WriteOptions::parse(&head.query, "UpdateOptions")?;
-        let body = head.body(body, options.field_validation).await?;
+        let body = head.body(body, options.field_validation, call.endpoint.is_custom()).await?;
         let (answer, created) = self.registry.update(call, &body, options.dry_run).await?;
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
         Ok(head.object_reply(call, &presentation, code, &answer))
@@ -193,7 +199,7 @@ impl State {
         body: Incoming,
     ) -> ApiResult<Reply> {
         let presentation = head.one(call.endpoint)?;
-        let body = head.body(body, FieldValidation::Ignore).await?;
+        let body = head.body(body, FieldValidation::Ignore, call.endpoint.is_custom()).await?;
         let options = DeleteOptions::parse(&head.query, &body)?;
         match self.registry.delete(call, &options).await? {
             Deleted::Gone(status) => {
@@ -215,7 +221,7 @@ impl State {
         let presentation = head.many(call.endpoint)?;
         let mut list = ListOptions::parse(&head.query, false)?;
         call.endpoint.resolve_fields(&mut list)?;
-        let body = head.body(body, FieldValidation::Ignore).await?;
+        let body = head.body(body, FieldValidation::Ignore, call.endpoint.is_custom()).await?;
         let options = DeleteOptions::parse(&head.query, &body)?;
         let deleted = self.registry.delete_collection(call, &list, &options).await?;
         Ok(head.list_reply(presentation, deleted))
@@ -251,8 +257,15 @@ impl RequestHead {
 
     fn presentation(&self, endpoint: &Endpoint) -> ApiResult<Presentation> {
         let shapes = [Shape::Object, Shape::Table, Shape::Metadata, Shape::MetadataList];
-        negotiate::check_route(&self.parts.headers)?;
+        let list = matches!(self.info.verb, "list" | "watch");
+        negotiate::check_route(&self.parts.headers, list)?;
         let accepted = negotiate::response(&self.parts.headers, &shapes)?;
+        if accepted.encoding == Encoding::Protobuf
+            && accepted.shape == Shape::Object
+            && endpoint.is_custom()
+        {
+            return Err(ApiError::not_acceptable(NO_PROTOBUF));
+        }
         let include = match accepted.shape {
             Shape::Table => IncludeObject::parse(self.query.get("includeObject"))?,
             _ => IncludeObject::Metadata,
@@ -280,8 +293,9 @@ impl RequestHead {
         &self,
         body: Incoming,
         validation: FieldValidation,
+        custom: bool,
     ) -> ApiResult<Body> {
-        let encoding = negotiate::body_encoding(&self.parts.headers)?;
+        let encoding = negotiate::body_encoding(&self.parts.headers, custom)?;
         Ok(Body { bytes: read_body(body).await?, encoding, validation })
     }
 

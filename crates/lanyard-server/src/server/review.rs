@@ -131,7 +131,7 @@ impl State {
         }
         negotiate::response(&head.parts.headers, &[Shape::Object])?;
         let options = WriteOptions::parse(&head.query, "CreateOptions")?;
-        let body = head.body(body, options.field_validation).await?;
+        let body = head.body(body, options.field_validation, false).await?;
         expected.decode(&self.registry.served(), &body, &head.warnings)
     }
 
