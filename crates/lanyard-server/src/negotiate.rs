@@ -78,8 +78,9 @@ pub const STREAMS: &str =
 /// What many clients list before JSON.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The patch types that we take.
-pub const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json";
+/// The patch types of types that have no strategic merge, as errors list them.
+const PLAIN_PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// How a patch body is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,10 @@ pub enum PatchType {
     Json,
     /// RFC 7396.
     Merge,
+    /// A merge patch in which lists merge too, by what the schema says.
+    Strategic,
+    /// Server-side apply.
+    Apply,
 }
 
 /// One entry of an `Accept` header.
@@ -208,16 +213,15 @@ pub fn body_encoding(headers: &HeaderMap, custom: bool) -> ApiResult<Encoding> {
     }
 }
 
-/// How the body of a patch is meant.
-pub fn patch_type(headers: &HeaderMap) -> ApiResult<PatchType> {
+/// How the body of a patch is meant; custom types have no `strategic` merge.
+pub fn patch_type(headers: &HeaderMap, strategic: bool) -> ApiResult<PatchType> {
     match content_type(headers) {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
-        // Known to clients, not yet to us.
-        "application/strategic-merge-patch+json" | "application/apply-patch+yaml" => {
-            Err(ApiError::unsupported_media_type(PATCH_TYPES))
-        }
-        _ => Err(ApiError::unknown_patch_type()),
+        "application/strategic-merge-patch+json" if strategic => Ok(PatchType::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ if strategic => Err(ApiError::unknown_patch_type()),
+        _ => Err(ApiError::unsupported_media_type(PLAIN_PATCH_TYPES)),
     }
 }
 
@@ -280,7 +284,9 @@ mod tests {
             if let Err(error) = response(&headers, &all) {
                 prop_assert_eq!(error.code(), 406);
             }
-            for error in [body_encoding(&headers, false).err(), patch_type(&headers).err()] {
+            for error in
+                [body_encoding(&headers, false).err(), patch_type(&headers, true).err()]
+            {
                 prop_assert!(error.is_none_or(|error| error.code() == 415));
             }
             wants_aggregated_discovery(&headers);

@@ -6,7 +6,8 @@
 use http::{Method, Uri};
 
 use crate::{
-    field::{FieldError, json_text, quoted},
+    field::{FieldError, is_printable, json_text, quoted},
+    negotiate::PatchType,
     selector::{FieldSelector, LabelSelector},
     status::{ApiError, ApiResult, GroupName},
 };
@@ -50,7 +51,7 @@ pub struct ResourcePath {
 }
 
 /// The longest name of a field manager.
-const MAX_FIELD_MANAGER: usize = 128;
+pub const MAX_FIELD_MANAGER: usize = 128;
 
 /// Segments below a namespace that are parts of the namespace itself.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
@@ -412,18 +413,34 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Who writes, for field ownership.
     pub field_manager: Option<String>,
+    /// Whether to take what other managers own.
+    pub force: bool,
 }
 
 impl WriteOptions {
-    /// Reads and checks the options; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    /// Reads and checks the options; `kind` is `CreateOptions` or `UpdateOptions`.
     pub fn parse(query: &Query, kind: &str) -> ApiResult<Self> {
-        let mut errors = Vec::new();
-        let force = query.has("force") && kind == "PatchOptions";
-        if force {
-            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
-        }
+        Self::read(query, kind, Vec::new())
+    }
+
+    /// Reads and checks the options of a patch.
+    pub fn parse_patch(query: &Query, patch: PatchType) -> ApiResult<Self> {
+        let manager = query.get("fieldManager").unwrap_or_default();
+        let problem = match patch {
+            PatchType::Apply if manager.is_empty() => {
+                Some(FieldError::required("fieldManager", "is required for apply patch"))
+            }
+            PatchType::Apply => None,
+            _ => query.has("force").then(|| {
+                FieldError::forbidden("force", "may not be specified for non-apply patch")
+            }),
+        };
+        Self::read(query, "PatchOptions", problem.into_iter().collect())
+    }
+
+    fn read(query: &Query, kind: &str, mut errors: Vec<FieldError>) -> ApiResult<Self> {
         let field_manager = query.get("fieldManager").map(str::to_owned);
-        errors.extend(field_manager.as_deref().and_then(field_manager_error));
+        errors.extend(field_manager.as_deref().into_iter().flat_map(field_manager_errors));
         errors.extend(dry_run_error(&query.all("dryRun").collect::<Vec<_>>()));
         let field_validation = match query.get("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -436,7 +453,13 @@ impl WriteOptions {
             }
         };
         refuse(kind, &errors)?;
-        Ok(Self { dry_run: query.get("dryRun").is_some(), field_validation, field_manager })
+        let force = query.all("force").next();
+        Ok(Self {
+            dry_run: query.get("dryRun").is_some(),
+            field_validation,
+            field_manager,
+            force: force.is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false")),
+        })
     }
 }
 
@@ -447,13 +470,17 @@ pub fn dry_run_error(values: &[&str]) -> Option<FieldError> {
     wrong.then(|| FieldError::not_supported_json("dryRun", &shown(), &["All"]))
 }
 
-fn field_manager_error(manager: &str) -> Option<FieldError> {
-    if manager.len() > MAX_FIELD_MANAGER {
-        return Some(FieldError::too_long("fieldManager", MAX_FIELD_MANAGER));
-    }
-    let problem = "should only contain printable characters";
-    let printable = manager.chars().all(|c| !c.is_control());
-    (!printable).then(|| FieldError::invalid_str("fieldManager", manager, problem))
+fn field_manager_errors(manager: &str) -> Vec<FieldError> {
+    let long = manager.len() > MAX_FIELD_MANAGER;
+    let long = long.then(|| FieldError::too_long("fieldManager", MAX_FIELD_MANAGER));
+    // Upstream tells of each; one is enough to see what is wrong.
+    let odd = manager.char_indices().find(|(_, character)| !is_printable(*character));
+    let odd = odd.map(|(at, character)| {
+        let code = u32::from(character);
+        let problem = format!("invalid character U+{code:04X} (at position {at})");
+        FieldError::invalid_str("fieldManager", manager, problem)
+    });
+    long.into_iter().chain(odd).collect()
 }
 
 fn form_decode(text: &str) -> String {
@@ -630,7 +657,7 @@ mod tests {
             let query = Query::new(Some(&query));
             for refused in [
                 ListOptions::parse(&query, watching).err(),
-                WriteOptions::parse(&query, "PatchOptions").err(),
+                WriteOptions::parse_patch(&query, PatchType::Merge).err(),
             ]
             .into_iter()
             .flatten()

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     authn::UserInfo,
     field::FieldError,
+    merge::shape::Node,
     name::{Name, names},
     schema::{Conformed, Struct, TypeMismatch},
 };
@@ -113,6 +114,13 @@ impl Schema {
         }
     }
 
+    /// How objects of the kind merge.
+    pub fn node(&self) -> &dyn Node {
+        match self {
+            Self::Builtin(fields) => *fields,
+        }
+    }
+
     /// Brings an object into the form of the kind.
     ///
     /// # Errors
@@ -209,6 +217,14 @@ pub trait Rules: Send + Sync + 'static {
     /// Notes who asks and when (`now` is in RFC 3339), in types that keep that; runs after the other
     /// preparations.
     fn note_request(&self, _new: &mut Value, _old: Option<&Value>, _user: &UserInfo, _now: &str) {}
+
+    /// The fields that a write cannot change, whatever it says, and so does not own.
+    fn reset_fields(&self, subresource: Option<Subresource>) -> &'static [&'static [&'static str]] {
+        match subresource {
+            None | Some(Subresource::Finalize | Subresource::Scale) => &[&["status"]],
+            Some(Subresource::Status | Subresource::Approval) => &[&["spec"]],
+        }
+    }
 
     /// The problems of a new object, beyond those of its metadata.
     fn validate(&self, object: &Value, context: WriteContext<'_>) -> Vec<FieldError>;

@@ -35,6 +35,9 @@ const GENERATED_FROM: &[&str] = &["gen-", "Gen_/"];
 /// The names of the administrators of both servers.
 const ADMINISTRATORS: &[&str] = &["kubernetes-admin", "lanyard-admin"];
 
+/// What the servers call themselves as managers of fields.
+const SERVERS: &[&str] = &["kube-apiserver", "lanyard"];
+
 /// What was saved from the answers of one server.
 pub(crate) struct Side {
     saved: BTreeMap<String, String>,
@@ -101,9 +104,11 @@ impl Side {
     }
 
     fn replace_in_object(&self, map: &mut Map<String, Value>) {
-        // Field ownership comes with server-side apply.
-        map.remove("managedFields");
         if let Some(Value::Array(causes)) = map.get_mut("causes") {
+            // Upstream collects conflicts in no order.
+            if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
+                causes.sort_by_key(Value::to_string);
+            }
             // Upstream checks metadata twice on updates and tells each cause twice.
             let mut seen = Vec::new();
             causes.retain(|cause| {
@@ -123,6 +128,12 @@ impl Side {
         for (key, value) in map.iter_mut() {
             self.replace(value, key);
         }
+        // Keys of items in managedFields, which may be uids.
+        let keyed: Vec<String> = map.keys().filter(|key| key.starts_with("k:")).cloned().collect();
+        for key in keyed {
+            let value = map.remove(&key).unwrap_or_default();
+            map.insert(self.replaced_words(&key), value);
+        }
         for rules in ["resourceRules", "nonResourceRules"] {
             if let Some(Value::Array(rules)) = map.get_mut(rules) {
                 // Upstream collects them in no order.
@@ -137,6 +148,9 @@ impl Side {
         }
         if matches!(key, "resourceVersion" | "rv") && text.bytes().all(|b| b.is_ascii_digit()) {
             return self.replaced_version(text);
+        }
+        if key == "manager" && SERVERS.contains(&text) {
+            return "<server>".to_owned();
         }
         if key == "cells" && is_age(text) {
             return "<age>".to_owned();

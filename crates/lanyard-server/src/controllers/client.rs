@@ -12,7 +12,7 @@ use crate::{
     registry::{Call, Change, Deleted, Endpoint, Patch, Registry, delete::DeleteOptions},
     request::FieldValidation,
     resource::Subresource,
-    server::system_user,
+    server::{SYSTEM_MANAGER, system_user},
     status::ApiResult,
 };
 
@@ -88,6 +88,7 @@ impl Client {
         warnings: &'a Mutex<Vec<String>>,
     ) -> Call<'a> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        Call { user: &self.user, endpoint, namespace, name, subresource, warnings }
+        let (user, manager) = (&self.user, SYSTEM_MANAGER);
+        Call { user, endpoint, namespace, name, subresource, manager, warnings }
     }
 }

@@ -8,11 +8,14 @@ mod builtin;
 pub mod combine;
 pub mod compare;
 pub mod fields_v1;
+pub mod last_applied;
 pub mod managers;
+mod ordering;
 pub mod ownership;
 pub mod path;
 pub mod set;
 pub mod shape;
+pub mod strategic;
 pub mod typed;
 pub mod walk;
 

@@ -24,6 +24,15 @@ const NAME_BASE: usize = 58;
 /// The letters of generated names: no vowels and no look-alikes, as upstream chose them.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
+/// Who is told to own the fields of a new object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// Whoever creates it.
+    Creator,
+    /// Those that it says.
+    Told,
+}
+
 impl Registry {
     /// Creates the object in `body`.
     pub async fn create(
@@ -41,7 +50,17 @@ impl Registry {
     pub async fn create_object(
         &self,
         call: &Call<'_>,
+        object: Value,
+        dry_run: bool,
+    ) -> ApiResult<ObjectAnswer> {
+        self.create_owned(call, object, Owners::Creator, dry_run).await
+    }
+
+    pub(super) async fn create_owned(
+        &self,
+        call: &Call<'_>,
         mut object: Value,
+        owners: Owners,
         dry_run: bool,
     ) -> ApiResult<ObjectAnswer> {
         if !object.resource_version().is_empty() {
@@ -53,6 +72,10 @@ impl Registry {
         let tries = if generated { NAME_TRIES } else { 1 };
         let rules = &call.endpoint.resource().rules;
         rules.apply_defaults(&mut object);
+        object_meta::clear_system_fields(&mut object);
+        if owners == Owners::Creator {
+            call.track_create(&mut object);
+        }
         prepare(call, &mut object);
         let has_generation = rules.generation_changes(&object, &object).is_some();
         fill_metadata(&mut object, has_generation);
@@ -144,9 +167,7 @@ fn problems(call: &Call<'_>, object: &Value) -> Vec<FieldError> {
 
 /// What the server decides about a new object, whatever the client sent.
 fn fill_metadata(object: &mut Value, has_generation: bool) {
-    object_meta::clear_system_fields(object);
     let meta = object.meta_mut();
-    meta.remove("managedFields");
     meta.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     meta.insert("creationTimestamp".into(), clock::now_rfc3339().into());
     if has_generation {

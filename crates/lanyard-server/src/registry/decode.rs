@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::{Call, Endpoint, Served};
+use super::{Call, Endpoint, Served, ownership::mark_reset};
 use crate::{
     field::quoted,
     negotiate::Encoding,
@@ -56,6 +56,15 @@ pub(super) enum Misfit {
     },
     /// It is of the right kind, but through another group version than the URL's.
     OtherVersion(String),
+}
+
+impl Misfit {
+    /// What is wrong.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Unrecognized(why) | Self::Unusable { why, .. } | Self::OtherVersion(why) => why,
+        }
+    }
 }
 
 impl From<ParseError> for Misfit {
@@ -127,6 +136,7 @@ impl<'a> Expected<'a> {
         problems: impl FnOnce(&[String]) -> Vec<String>,
     ) -> Result<(Value, Vec<String>), Misfit> {
         self.check_type(served, &mut object)?;
+        mark_reset(&mut object);
         let misfit = |why: String| Misfit::Unusable {
             kind: self.kind.to_owned(),
             version: short(&self.api_version).to_owned(),

@@ -4,9 +4,11 @@
 //! [`Rules`](crate::resource::Rules), and what depends on other objects (namespaces, roles) is in
 //! [`admission`](crate::admission).
 
+mod apply;
 mod create;
 mod decode;
 pub mod delete;
+mod ownership;
 mod patch;
 mod read;
 mod scale;
@@ -93,6 +95,8 @@ pub struct Call<'a> {
     pub name: &'a str,
     /// The part of the object that is addressed.
     pub subresource: Option<Subresource>,
+    /// Who the fields that it writes belong to.
+    pub manager: &'a str,
     /// Collects texts for `Warning` headers.
     pub warnings: &'a Mutex<Vec<String>>,
 }

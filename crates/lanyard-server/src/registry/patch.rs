@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 use super::decode::Misfit;
 use crate::{
     field::{FieldError, quoted},
+    merge::strategic,
     negotiate::PatchType,
     patch::{self, MAX_OPERATIONS},
-    schema::{self, Parsed, json_kind},
+    resource::Schema,
+    schema::{self, ParseError, Parsed, Struct, json_kind},
     status::{ApiError, ApiResult, GroupName},
 };
 
@@ -21,6 +23,15 @@ const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 pub enum Patch {
     /// RFC 7396.
     Merge {
+        /// The body.
+        patch: Value,
+        /// Its repeated fields.
+        duplicates: Vec<String>,
+    },
+    /// A merge patch in which lists merge too.
+    Strategic {
+        /// The kind that says how.
+        kind: &'static Struct,
         /// The body.
         patch: Value,
         /// Its repeated fields.
@@ -37,8 +48,18 @@ pub enum Patch {
 
 impl Patch {
     /// Reads a body.
-    pub(super) fn new(kind: PatchType, parsed: Parsed) -> ApiResult<Self> {
+    pub(super) fn new(
+        kind: PatchType,
+        schema: &Schema,
+        parsed: Result<Parsed, ParseError>,
+    ) -> ApiResult<Self> {
+        if let (PatchType::Strategic, Some(kind)) = (kind, schema.builtin()) {
+            let bad = |why: ParseError| ApiError::bad_request(why.to_string());
+            return Self::strategic(kind, parsed.map_err(bad)?);
+        }
+        let parsed = parsed.map_err(|error| bad_patch(&error.to_string()))?;
         match (kind, parsed.value) {
+            (PatchType::Strategic | PatchType::Apply, _) => Err(ApiError::unknown_patch_type()),
             (PatchType::Merge, Value::Null) => Err(ApiError::bad_request("Invalid JSON Patch")),
             (PatchType::Merge, patch @ Value::Object(_)) => {
                 Ok(Self::Merge { patch, duplicates: parsed.duplicates })
@@ -47,6 +68,15 @@ impl Patch {
             (PatchType::Json, Value::Array(items)) => Self::operations(items, &parsed.duplicates),
             (PatchType::Json, Value::Null) => Self::operations(Vec::new(), &[]),
             (PatchType::Json, other) => Err(wrong_type(&other, "[]handlers.jsonPatchOp")),
+        }
+    }
+
+    fn strategic(kind: &'static Struct, parsed: Parsed) -> ApiResult<Self> {
+        match parsed.value {
+            patch @ (Value::Object(_) | Value::Null) => {
+                Ok(Self::Strategic { kind, patch, duplicates: parsed.duplicates })
+            }
+            other => Err(ApiError::bad_request(mismatch(&other, "map[string]interface {}"))),
         }
     }
 
@@ -91,6 +121,9 @@ impl Patch {
                 json_patch::merge(object, patch);
                 Ok(())
             }
+            Self::Strategic { kind, patch, .. } => {
+                strategic::apply(kind, object, patch.clone()).map_err(refused)
+            }
             Self::Json { operations, .. } => {
                 let operations: Vec<PatchOperation> =
                     serde_json::from_value(operations.clone()).map_err(ApiError::patch_rejected)?;
@@ -102,7 +135,9 @@ impl Patch {
     /// The complaints of strict validation, given the fields of the result that its type does not have.
     pub(super) fn strict_errors(&self, unknown: &[String]) -> Vec<String> {
         match self {
-            Self::Merge { duplicates, .. } => schema::strict_errors(&[], duplicates, unknown),
+            Self::Merge { duplicates, .. } | Self::Strategic { duplicates, .. } => {
+                schema::strict_errors(&[], duplicates, unknown)
+            }
             Self::Json { problems, .. } => {
                 let result = schema::strict_errors(&[], &[], unknown);
                 problems.iter().cloned().chain(result).collect()
@@ -116,10 +151,7 @@ impl Misfit {
     ///
     /// Upstream shows the whole result there. It may hold secrets, so we do not.
     pub(super) fn in_patch(self) -> ApiError {
-        let why = match self {
-            Self::Unrecognized(why) | Self::Unusable { why, .. } | Self::OtherVersion(why) => why,
-        };
-        let error = FieldError::invalid_str("patch", "<value omitted>", why);
+        let error = FieldError::invalid_str("patch", "<value omitted>", self.why());
         ApiError::invalid(GroupName { group: "", name: "" }, "", &[error])
     }
 }
@@ -130,8 +162,20 @@ pub(super) fn bad_patch(why: &str) -> ApiError {
 }
 
 fn wrong_type(found: &Value, expected: &str) -> ApiError {
-    let found = json_kind(found);
-    bad_patch(&format!("json: cannot unmarshal {found} into Go value of type {expected}"))
+    bad_patch(&mismatch(found, expected))
+}
+
+fn mismatch(found: &Value, expected: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {expected}", json_kind(found))
+}
+
+/// A strategic merge patch that does not fit.
+fn refused(why: strategic::Refused) -> ApiError {
+    match why {
+        strategic::Refused::Malformed(text) => ApiError::bad_request(text),
+        strategic::Refused::Impossible(text) => ApiError::patch_rejected(text),
+        strategic::Refused::Misfit(text) => ApiError::unclassified(text),
+    }
 }
 
 /// What an operation says of itself is text.
@@ -165,8 +209,9 @@ mod tests {
     use super::*;
 
     fn apply(operations: Value, object: Value) -> Result<Value, u16> {
-        let parsed = Parsed { value: operations, duplicates: Vec::new() };
-        let patch = Patch::new(PatchType::Json, parsed).map_err(|e| e.code().as_u16())?;
+        let parsed = Ok(Parsed { value: operations, duplicates: Vec::new() });
+        let schema = Schema::from(schema::builtin("io.k8s.api.core.v1.ConfigMap"));
+        let patch = Patch::new(PatchType::Json, &schema, parsed).map_err(|e| e.code().as_u16())?;
         let mut changed = object;
         patch.apply(&mut changed).map_err(|e| e.code().as_u16())?;
         Ok(changed)

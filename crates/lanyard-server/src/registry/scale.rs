@@ -9,10 +9,14 @@ use crate::{
     name::Name,
     object::ObjectExt,
     request::FieldValidation,
-    resource::{ScaleSelector, Subresource},
+    resource::{ScaleSelector, Schema, Subresource},
+    schema::builtin,
     selector::object_selector_text,
     status::{ApiError, ApiResult, GroupName},
 };
+
+/// The table of a Scale.
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// What a Scale says about the object that it is of.
 const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
@@ -62,6 +66,28 @@ impl Call<'_> {
             "spec": spec,
             "status": status,
         })
+    }
+
+    /// The fields that a body may have.
+    pub(super) fn body_schema(&self) -> Schema {
+        match self.subresource {
+            Some(Subresource::Scale) => builtin(SCALE).into(),
+            _ => self.endpoint.view().schema.clone(),
+        }
+    }
+
+    /// What the object is to be when this Scale is applied.
+    pub(super) fn configured(&self, scale: &Value) -> Value {
+        let mut config = json!({
+            "kind": &self.endpoint.resource().kind,
+            "apiVersion": self.endpoint.view().api_version(),
+            "metadata": scale.get("metadata").cloned().unwrap_or_default(),
+        });
+        let wanted = scale.at(&["spec", "replicas"]);
+        if let (Some(scaling), Some(wanted)) = (&self.endpoint.view().scale, wanted) {
+            set(&mut config, &scaling.wanted, wanted.clone());
+        }
+        config
     }
 
     /// The Scale in a body.

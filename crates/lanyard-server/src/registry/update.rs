@@ -10,10 +10,8 @@ use lanyard_store::{Error as StoreError, Expect, Write, WriteOp};
 use serde_json::Value;
 
 use super::{
-    Body, Call, ObjectAnswer, Registry, Served,
-    decode::Misfit,
-    patch::{Patch, bad_patch},
-    store_error,
+    Body, Call, ObjectAnswer, Registry, Served, apply::Configuration, decode::Misfit, ownership,
+    patch::Patch, store_error,
 };
 use crate::{
     admission::{Operation, Subject},
@@ -44,6 +42,8 @@ pub enum Change {
         /// How strictly the fields of the result are taken.
         validation: FieldValidation,
     },
+    /// A configuration is applied.
+    Apply(Arc<Configuration>),
 }
 
 /// What one attempt came to.
@@ -93,8 +93,7 @@ impl Registry {
         body: &Body,
         dry_run: bool,
     ) -> ApiResult<ObjectAnswer> {
-        let parsed = body.parse().map_err(|error| bad_patch(&error.to_string()))?;
-        let patch = Patch::new(kind, parsed)?;
+        let patch = Patch::new(kind, &call.body_schema(), body.parse())?;
         let change = Change::Patch { patch, validation: body.validation };
         self.change(call, &change, dry_run).await
     }
@@ -148,7 +147,7 @@ impl Registry {
         self.admission.check(&subject)?;
         let rules = &call.endpoint.resource().rules;
         call.warnings.lock().extend(rules.warnings(&new, Some(&old)));
-        if new == old {
+        if ownership::is_same(&mut new, &old) {
             return Ok(Attempt::Done(ObjectAnswer::Stored(current.clone())));
         }
         if dry_run {
@@ -200,11 +199,24 @@ impl Registry {
 impl Call<'_> {
     /// The new object in the stored form, as the client wants it.
     fn changed(&self, served: &Served, old: &Value, change: &Change) -> ApiResult<Value> {
-        let (patch, validation) = match change {
-            Change::Replace(object) => return Ok(object.clone()),
-            Change::Scale(scale) => return self.scaled(scale, old),
-            Change::Patch { patch, validation } => (patch, *validation),
+        let mut new = match change {
+            Change::Replace(object) => object.clone(),
+            Change::Scale(scale) => self.scaled(scale, old)?,
+            Change::Patch { patch, validation } => self.patched(served, old, patch, *validation)?,
+            Change::Apply(config) => return self.applied(served, Some(old), config),
         };
+        self.endpoint.resource().rules.apply_defaults(&mut new);
+        self.track_update(old, &mut new);
+        Ok(new)
+    }
+
+    fn patched(
+        &self,
+        served: &Served,
+        old: &Value,
+        patch: &Patch,
+        validation: FieldValidation,
+    ) -> ApiResult<Value> {
         let problems = |unknown: &[String]| patch.strict_errors(unknown);
         if self.subresource == Some(Subresource::Scale) {
             let mut scale = self.scale(old);
@@ -258,8 +270,6 @@ impl Call<'_> {
         let rules = &self.endpoint.resource().rules;
         new.meta_mut().insert("resourceVersion".into(), old.resource_version().into());
         object_meta::carry_over(new, old);
-        new.meta_mut().remove("managedFields");
-        rules.apply_defaults(new);
         rules.prepare_update(new, old, self.write_context());
         rules.note_request(new, Some(old), self.user, &clock::now_rfc3339());
         if let Some(changed) = rules.generation_changes(new, old) {

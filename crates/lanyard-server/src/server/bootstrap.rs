@@ -44,6 +44,9 @@ pub(super) async fn run(registry: &Arc<Registry>, address: SocketAddr) -> ApiRes
     Ok(())
 }
 
+/// Who owns the fields that the server itself writes.
+pub(crate) const SYSTEM_MANAGER: &str = "lanyard";
+
 /// The user that the server itself writes as.
 pub(crate) fn system_user() -> UserInfo {
     UserInfo {
@@ -116,6 +119,7 @@ async fn store(registry: &Registry, resource: Resource<'_>, change: Change) -> A
         namespace: &namespace,
         name: &name,
         subresource: None,
+        manager: SYSTEM_MANAGER,
         warnings: &warnings,
     };
     let written = match change {

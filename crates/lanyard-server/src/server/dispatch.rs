@@ -13,18 +13,19 @@ use super::{
 };
 use crate::{
     authn::UserInfo,
-    field::quoted,
+    field::{is_printable, quoted},
     http::{
         IncludeObject, ListBody, Presentation, ResponseBody, Upgrade, WatchBody, WatchParts,
         read_body,
     },
-    negotiate::{self, Encoding, Shape},
+    negotiate::{self, Encoding, PatchType, Shape},
     registry::{
         Body, Call, Deleted, Endpoint, ListAnswer, ObjectAnswer, WatchRequest,
         delete::DeleteOptions,
     },
     request::{
-        FieldValidation, ListOptions, ResourcePath, VersionMatch, WriteOptions, parse_version,
+        FieldValidation, ListOptions, MAX_FIELD_MANAGER, ResourcePath, VersionMatch, WriteOptions,
+        parse_version,
     },
     resource::{NameRule, Scope, Subresource},
     reviews::Review,
@@ -75,6 +76,7 @@ impl State {
         if reads && head.parts.method != Method::GET {
             return Err(ApiError::method_not_allowed());
         }
+        let manager = head.manager();
         let call = Call {
             user,
             endpoint: &endpoint,
@@ -86,6 +88,7 @@ impl State {
             },
             name: &path.name,
             subresource,
+            manager: &manager,
             warnings: &head.warnings,
         };
         match head.info.verb {
@@ -184,10 +187,19 @@ impl State {
 
     async fn patch(&self, head: &RequestHead, call: &Call<'_>, body: Incoming) -> ApiResult<Reply> {
         let presentation = head.one(call.endpoint)?;
-        let kind = negotiate::patch_type(&head.parts.headers)?;
-        let options = WriteOptions::parse(&head.query, "PatchOptions")?;
+        let strategic = call.endpoint.view().schema.builtin().is_some();
+        let kind = negotiate::patch_type(&head.parts.headers, strategic)?;
+        let options = WriteOptions::parse_patch(&head.query, kind)?;
         let validation = options.field_validation;
-        let body = Body { bytes: read_body(body).await?, encoding: Encoding::Json, validation };
+        let bytes = read_body(body).await?;
+        if kind == PatchType::Apply {
+            let body = Body { bytes, encoding: Encoding::Yaml, validation };
+            let applied = self.registry.apply(call, &body, options.force, options.dry_run).await?;
+            let (answer, created) = applied;
+            let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+            return Ok(head.object_reply(call, &presentation, code, &answer));
+        }
+        let body = Body { bytes, encoding: Encoding::Json, validation };
         let answer = self.registry.patch(call, kind, &body, options.dry_run).await?;
         Ok(head.object_reply(call, &presentation, StatusCode::OK, &answer))
     }
@@ -229,6 +241,17 @@ impl State {
 }
 
 impl RequestHead {
+    /// Who the fields that the request writes belong to: whom it names, or its program.
+    fn manager(&self) -> String {
+        match self.query.get("fieldManager") {
+            Some(manager) => manager.to_owned(),
+            None => {
+                let agent = self.parts.headers.get(header::USER_AGENT);
+                program(agent.and_then(|agent| agent.to_str().ok()).unwrap_or_default())
+            }
+        }
+    }
+
     /// How the client wants to see one object.
     fn one(&self, endpoint: &Endpoint) -> ApiResult<Presentation> {
         let presentation = self.presentation(endpoint)?;
@@ -318,6 +341,19 @@ impl RequestHead {
             self.parts.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
         accepted.unwrap_or_default().split(',').any(|coding| coding.trim() == "gzip")
     }
+}
+
+/// The name in a `User-Agent`, as far as it can be shown.
+fn program(agent: &str) -> String {
+    let name = agent.split('/').next().unwrap_or_default();
+    let mut program = String::new();
+    for character in name.chars().filter(|character| is_printable(*character)) {
+        if program.len() + character.len_utf8() > MAX_FIELD_MANAGER {
+            break;
+        }
+        program.push(character);
+    }
+    program
 }
 
 /// Whether the type offers this verb at this kind of path.

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use lanyard_store::{Store, StoreUrl};
 use tokio::task::JoinSet;
 
-pub(crate) use bootstrap::system_user;
+pub(crate) use bootstrap::{SYSTEM_MANAGER, system_user};
 pub use identity::PeerIdentity;
 
 use crate::{

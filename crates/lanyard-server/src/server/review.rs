@@ -93,6 +93,7 @@ impl State {
             namespace: &path.namespace,
             name: &path.name,
             subresource: None,
+            manager: "",
             warnings: &head.warnings,
         };
         let expected = Expected::virtual_kind("authentication.k8s.io", "TokenRequest");

@@ -121,7 +121,8 @@ impl World {
 
     fn call<'a>(&'a self, namespace: &'a str) -> Call<'a> {
         let (user, endpoint, warnings) = (&self.user, &self.endpoint, &self.warnings);
-        Call { user, endpoint, namespace, name: "", subresource: None, warnings }
+        let (name, manager) = ("", "");
+        Call { user, endpoint, namespace, name, subresource: None, manager, warnings }
     }
 
     async fn list(&self, namespace: &str, query: &str) -> Known {

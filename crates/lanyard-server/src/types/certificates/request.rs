@@ -64,6 +64,14 @@ impl Rules for SigningRequests {
         object["status"] = json!({});
     }
 
+    fn reset_fields(&self, subresource: Option<Subresource>) -> &'static [&'static [&'static str]] {
+        match subresource {
+            Some(Subresource::Status) => &[&["spec"], &["status", "conditions"]],
+            Some(Subresource::Approval) => &[&["spec"], &["status", "certificate"]],
+            _ => &[&["spec"], &["status"]],
+        }
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, context: WriteContext<'_>) {
         new["spec"] = old["spec"].clone();
         match context.subresource {
