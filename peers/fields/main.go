@@ -188,7 +188,8 @@ func writeFields(out *bufio.Writer, t reflect.Type, schema spec.SchemaProps, via
 		if !ok {
 			log.Fatalf("%v.%s is not in the definition", t, tag[0])
 		}
-		line = append(line, attributes(field, property, slices.Contains(schema.Required, tag[0]))...)
+		required, written := slices.Contains(schema.Required, tag[0]), line[2] == "always"
+		line = append(line, attributes(field, property, required, written)...)
 		fmt.Fprintln(out, strings.Join(line, " "))
 	}
 }
@@ -218,7 +219,9 @@ func presence(field reflect.StructField, options []string) string {
 	}
 }
 
-func attributes(field reflect.StructField, property spec.Schema, required bool) []string {
+// attributes are the facts about a field that need not be there; written says whether it is encoded when
+// it is empty, so that a default that is its zero value says nothing.
+func attributes(field reflect.StructField, property spec.Schema, required, written bool) []string {
 	var line []string
 	if required {
 		line = append(line, "required")
@@ -240,15 +243,21 @@ func attributes(field reflect.StructField, property spec.Schema, required bool) 
 	if property.Format != "" && property.Format != "int32" && property.Format != "int64" && property.Format != "byte" && property.Format != "double" {
 		line = append(line, "format="+property.Format)
 	}
-	if len(property.Enum) > 0 {
+	allowed := property.Enum
+	if property.Items != nil && property.Items.Schema != nil {
+		// What the items of a list may be.
+		allowed = append(allowed, property.Items.Schema.Enum...)
+	}
+	if len(allowed) > 0 {
 		var values []string
-		for _, value := range property.Enum {
-			values = append(values, fmt.Sprint(value))
+		for _, value := range allowed {
+			// Words are told apart by spaces.
+			values = append(values, strings.ReplaceAll(fmt.Sprint(value), " ", "~"))
 		}
 		line = append(line, "enum="+strings.Join(values, "|"))
 	}
 	sort.Strings(line)
-	if property.Default != nil && !isZero(property.Default) {
+	if property.Default != nil && (!written || !isZero(property.Default)) {
 		text, err := json.Marshal(property.Default)
 		if err != nil || strings.ContainsAny(string(text), " ") {
 			log.Fatalf("%s: default %v", field.Name, property.Default)

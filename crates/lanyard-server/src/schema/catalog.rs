@@ -158,7 +158,7 @@ impl Field {
             "default" => {
                 self.default = Some(serde_json::from_str(value).expect("defaults are JSON"));
             }
-            "enum" => self.allowed = value.split('|').collect(),
+            "enum" => self.allowed = value.split('|').map(with_spaces).collect(),
             other => panic!("{}: what is {other}?", self.name),
         }
     }
@@ -194,6 +194,11 @@ fn presence(word: &str) -> Presence {
         "nullable" => Presence::Nullable,
         other => panic!("what is {other}?"),
     }
+}
+
+/// Words of the file are told apart by spaces, so those inside of values are written as `~`.
+fn with_spaces(word: &'static str) -> &'static str {
+    if word.contains('~') { word.replace('~', " ").leak() } else { word }
 }
 
 fn first_word(line: &'static str) -> &'static str {

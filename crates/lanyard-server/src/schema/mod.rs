@@ -84,7 +84,7 @@ pub struct Field {
     pub merge: Merge,
     /// What OpenAPI says that it is when it is missing.
     pub default: Option<Value>,
-    /// The values that OpenAPI allows; any when empty.
+    /// The values that OpenAPI allows, for a list those of its items; any when empty.
     pub allowed: Box<[&'static str]>,
 }
 
