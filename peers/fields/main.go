@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"reflect"
@@ -72,6 +73,13 @@ var roots = []any{
 	apidiscoveryv2.APIGroupDiscoveryList{},
 }
 
+// promoted are the types that the next release serves in another version, with the same fields: from
+// their names there to their names here.
+var promoted = map[string]string{
+	"io.k8s.api.certificates.v1.ClusterTrustBundle":     "io.k8s.api.certificates.v1beta1.ClusterTrustBundle",
+	"io.k8s.api.certificates.v1.ClusterTrustBundleSpec": "io.k8s.api.certificates.v1beta1.ClusterTrustBundleSpec",
+}
+
 // scalars are the types whose JSON or protobuf form is their own affair.
 var scalars = map[reflect.Type]string{
 	reflect.TypeOf(metav1.Time{}):                                  "time",
@@ -101,11 +109,20 @@ func main() {
 	for name := range found {
 		names = append(names, name)
 	}
+	for name := range promoted {
+		names = append(names, name)
+	}
 	sort.Strings(names)
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	fmt.Fprintln(out, "# The fields of built-in kinds, made by peers/fields from Kubernetes' Go types; schema/catalog.rs reads it.")
 	for _, name := range names {
+		if present, ok := promoted[name]; ok {
+			var text strings.Builder
+			write(&text, present, found[present], definitions)
+			fmt.Fprint(out, strings.ReplaceAll(text.String(), "v1beta1.", "v1."))
+			continue
+		}
 		write(out, name, found[name], definitions)
 	}
 }
@@ -144,7 +161,7 @@ func model(t reflect.Type) string {
 	return named.OpenAPIModelName()
 }
 
-func write(out *bufio.Writer, name string, t reflect.Type, definitions map[string]common.OpenAPIDefinition) {
+func write(out io.Writer, name string, t reflect.Type, definitions map[string]common.OpenAPIDefinition) {
 	definition, ok := definitions[name]
 	if !ok {
 		log.Fatalf("%s has no definition", name)
@@ -159,7 +176,7 @@ func write(out *bufio.Writer, name string, t reflect.Type, definitions map[strin
 
 // writeFields writes one line a field; via are the numbers of the messages, outermost first, that fields
 // written inline in JSON are in.
-func writeFields(out *bufio.Writer, t reflect.Type, schema spec.SchemaProps, via string) {
+func writeFields(out io.Writer, t reflect.Type, schema spec.SchemaProps, via string) {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag := strings.Split(field.Tag.Get("json"), ",")

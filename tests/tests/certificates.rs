@@ -84,7 +84,10 @@ fn an_approved_request_becomes_a_certificate_to_sign_in_with() -> Result<()> {
         &format!("bob-2 {CLIENT}"),
     )?;
     ensure!(cluster.admin.ok("get csr")?.contains("Pending"));
-    decide(&mut admin, "bob-2", "Approved")?.expect(200)?;
+    cluster.admin.prints(
+        "certificate approve bob-2",
+        "certificatesigningrequest.certificates.k8s.io/bob-2 approved",
+    )?;
     let certificate = issued(&mut admin, "bob-2")?;
     ensure!(cluster.admin.ok("get csr")?.contains("Approved,Issued"));
     let user = identity(&cluster, certificate, key)?;
@@ -106,7 +109,10 @@ fn a_denied_request_is_not_signed_and_a_wrong_one_fails() -> Result<()> {
         let (request, _) = certificate_request(name, &[])?;
         ask(&mut admin, name, &request, CLIENT, &[usage])?;
     }
-    decide(&mut admin, "denied", "Denied")?.expect(200)?;
+    cluster.admin.prints(
+        "certificate deny denied",
+        "certificatesigningrequest.certificates.k8s.io/denied denied",
+    )?;
     decide(&mut admin, "denied", "Approved")?.expect(422)?;
     decide(&mut admin, "wrong", "Approved")?.expect(200)?;
     let failed = wait_until("a refusal", SOON, || {
@@ -194,5 +200,53 @@ fn a_kubelet_that_may_is_approved_by_itself() -> Result<()> {
     let user = identity(&cluster, certificate, key)?;
     ensure!(user["username"] == "system:node:a", "{user}");
     ensure!(user["groups"] == json!(["system:nodes", "system:authenticated"]), "{user}");
+    Ok(())
+}
+
+#[test]
+fn a_bundle_for_a_signer_takes_the_right_to_attest() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let mut admin = cluster.api()?;
+    let rules = |names: &[&str]| {
+        json!([
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["*"]},
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["attest"],
+                "resourceNames": names},
+        ])
+    };
+    let role = json!({"metadata": {"name": "attester"}, "rules": rules(&["example.com/mine"])});
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    admin.post(roles, &role)?.expect(201)?;
+    bind(&mut admin, "User", "eve", "attester")?;
+    let mut eve = cluster.user_api("eve", &[])?;
+    let authority = lanyard_testkit::Authority::new("roots")?.pem();
+    let bundle = |name: &str, signer: &str| {
+        let spec = json!({"signerName": signer, "trustBundle": authority});
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let bundles = "/apis/certificates.k8s.io/v1/clustertrustbundles";
+    eve.post(bundles, &bundle("example.com:mine:a", "example.com/mine"))?.expect(201)?;
+    eve.post(bundles, &bundle("anything", ""))?.expect(201)?;
+    let refused = eve.post(bundles, &bundle("example.com:other:a", "example.com/other"))?;
+    let refused = refused.expect(403)?;
+    ensure!(
+        refused["message"]
+            == "clustertrustbundles.certificates.k8s.io \"example.com:other:a\" is forbidden: user not \
+                permitted to attest for signerName \"example.com/other\"",
+        "{refused}"
+    );
+    // The same object in both versions.
+    let path = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/example.com:mine:a";
+    let object = eve.get(path)?.expect(200)?;
+    ensure!(object["apiVersion"] == "certificates.k8s.io/v1beta1", "{object}");
+
+    // Without the right, owners and finalizers can change, and nothing else.
+    let role = json!({"rules": rules(&["example.com/none"])});
+    admin.merge(&format!("{roles}/attester"), &role)?.expect(200)?;
+    let path = format!("{bundles}/example.com:mine:a");
+    eve.merge(&path, &json!({"metadata": {"finalizers": ["example.com/x"]}}))?.expect(200)?;
+    eve.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}}))?.expect(403)?;
+    eve.merge(&path, &json!({"metadata": {"finalizers": null}}))?.expect(200)?;
+    eve.delete(&path, None)?.expect(200)?;
     Ok(())
 }

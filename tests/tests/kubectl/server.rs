@@ -16,6 +16,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
         "authentication.k8s.io/v1
          authorization.k8s.io/v1
          certificates.k8s.io/v1
+         certificates.k8s.io/v1beta1
          coordination.k8s.io/v1
          events.k8s.io/v1
          rbac.authorization.k8s.io/v1
@@ -44,6 +45,7 @@ const API_RESOURCES: &str = "
 certificatesigningrequests csr certificates.k8s.io/v1   false CertificateSigningRequest
 clusterrolebindings        rbac.authorization.k8s.io/v1 false ClusterRoleBinding
 clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole
+clustertrustbundles        certificates.k8s.io/v1       false ClusterTrustBundle
 configmaps              cm v1                           true  ConfigMap
 events                  ev v1                           true  Event
 events                  ev events.k8s.io/v1             true  Event

@@ -92,6 +92,16 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Services can only be read, and have no parts.",
     },
     Deviation {
+        cases: "discovery: the kinds of certificates",
+        at: &["/body/resources"],
+        why: "We serve cluster trust bundles as v1, as the next release of upstream does.",
+    },
+    Deviation {
+        cases: "discovery: aggregated groups*",
+        at: &["/body/items/*/resources"],
+        why: "As above: v1 of certificates.k8s.io has one more.",
+    },
+    Deviation {
         cases: "reviews: may I, with a name",
         at: &["/body/*message"],
         why: "Upstream shows the fields that it has already noted as managed.",

@@ -173,6 +173,23 @@ pub(crate) const ALL: &[Variables] = &[
         ),
         ("wrong", r#""spec": {"usages": "all"}"#),
     ],
+    &[
+        ("type", "clustertrustbundles"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"),
+        ("path", "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"),
+        ("kind", "ClusterTrustBundle"),
+        ("version", "certificates.k8s.io/v1beta1"),
+        (
+            "content",
+            r#""spec": {"trustBundle": "-----BEGIN CERTIFICATE-----\nMIIBdTCCARugAwIBAgIUE77xmnUFLQJbvuPko+DN2pE1Tr4wCgYIKoZIzj0EAwIw\nDzENMAsGA1UEAwwEbG9uZzAgFw0yNjExMTUyMzQwNDNaGA8yMTI2MTAyMjIzNDA0\nM1owDzENMAsGA1UEAwwEbG9uZzBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABD/J\n5gddHAKGHblhAIebC86NjKJL9VUmAsP5wyctgutB0HxI8v5QSq3Of/EBuWw0oEl9\nf7KHGoxr6nHQerHua/6jUzBRMB0GA1UdDgQWBBQMPhW3hTiLSHYYkccfNeCefUde\niDAfBgNVHSMEGDAWgBQMPhW3hTiLSHYYkccfNeCefUdeiDAPBgNVHRMBAf8EBTAD\nAQH/MAoGCCqGSM49BAMCA0gAMEUCIC4bt2r+QgnQl76DHPggdeRb1U1Aq4w4KWlG\nKS1Nrv9NAiEA6lRzx6BSyqgASbsO1YXzNrJBcTDvPINTMdMaW3k82gQ=\n-----END CERTIFICATE-----\n"}"#,
+        ),
+        (
+            "changed",
+            r#""spec": {"trustBundle": "-----BEGIN CERTIFICATE-----\nMIIBdjCCAR2gAwIBAgIUd1ICYwYvTMn5ECWCfNtyx/DuZ0wwCgYIKoZIzj0EAwIw\nEDEOMAwGA1UEAwwFb3RoZXIwIBcNMjYxMTE1MjM0MDQzWhgPMjEyNjEwMjIyMzQw\nNDNaMBAxDjAMBgNVBAMMBW90aGVyMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\nzUY4o44VutcNAXRMCaUzjWJTuoNcWsHhOQBV83E4CUsBa9qJCnPWAhfP9H7+h+St\nnLE9NzMJ2KfRA9L6Xdi8tqNTMFEwHQYDVR0OBBYEFK4ONBUEIjtI10k89fSsY0UI\n9dMFMB8GA1UdIwQYMBaAFK4ONBUEIjtI10k89fSsY0UI9dMFMA8GA1UdEwEB/wQF\nMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIgBai702X5+pOR+fo7d3QMRxtHWY9QcE8D\n/AGwSC9Si74CIHRp6jQwprIheJPDL1nXeWijYhHBkC4q+85byVQCLO6i\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMIIBdTCCARugAwIBAgIUE77xmnUFLQJbvuPko+DN2pE1Tr4wCgYIKoZIzj0EAwIw\nDzENMAsGA1UEAwwEbG9uZzAgFw0yNjExMTUyMzQwNDNaGA8yMTI2MTAyMjIzNDA0\nM1owDzENMAsGA1UEAwwEbG9uZzBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABD/J\n5gddHAKGHblhAIebC86NjKJL9VUmAsP5wyctgutB0HxI8v5QSq3Of/EBuWw0oEl9\nf7KHGoxr6nHQerHua/6jUzBRMB0GA1UdDgQWBBQMPhW3hTiLSHYYkccfNeCefUde\niDAfBgNVHSMEGDAWgBQMPhW3hTiLSHYYkccfNeCefUdeiDAPBgNVHRMBAf8EBTAD\nAQH/MAoGCCqGSM49BAMCA0gAMEUCIC4bt2r+QgnQl76DHPggdeRb1U1Aq4w4KWlG\nKS1Nrv9NAiEA6lRzx6BSyqgASbsO1YXzNrJBcTDvPINTMdMaW3k82gQ=\n-----END CERTIFICATE-----\n"}"#,
+        ),
+        ("wrong", r#""spec": {"trustBundle": ["x"]}"#),
+    ],
 ];
 
 /// What a run of a script is called: `script[type]` for one type, else `script`.

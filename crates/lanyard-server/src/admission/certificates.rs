@@ -1,14 +1,14 @@
 //! Who may decide about certificates, and which ones nobody may ask for.
 //!
-//! The checks of upstream's plugins CertificateApproval, CertificateSigning and
-//! CertificateSubjectRestriction.
+//! The checks of upstream's plugins CertificateApproval, CertificateSigning,
+//! CertificateSubjectRestriction and ClusterTrustBundleAttest.
 
 use serde_json::Value;
 
 use super::{Admission, Operation, Subject};
 use crate::{
     authn::UserInfo,
-    authz::{Attributes, Target, rbac::Rbac, rules::PRIVILEGED_GROUP},
+    authz::{Attributes, Target, escalation, rbac::Rbac, rules::PRIVILEGED_GROUP},
     certificate_request::CertificateRequest,
     field::quoted,
     object::ObjectExt,
@@ -29,6 +29,7 @@ impl Admission {
         }
         let checked = match &*subject.endpoint.resource().plural {
             "certificatesigningrequests" => self.check_request(subject),
+            "clustertrustbundles" => self.check_trust_bundle(subject),
             _ => Ok(()),
         };
         checked.map_err(|why| {
@@ -52,6 +53,19 @@ impl Admission {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whoever says whom to trust for a signer must be allowed to speak for it.
+    fn check_trust_bundle(&self, subject: &Subject<'_>) -> Result<(), String> {
+        let Some(new) = subject.object.filter(|_| subject.operation != Operation::Delete) else {
+            return Ok(());
+        };
+        if new.text(&["spec", "signerName"]).is_empty()
+            || escalation::only_garbage_collection(new, subject.old)
+        {
+            return Ok(());
+        }
+        self.check_signer(subject.user, "attest", new, "attest for")
     }
 
     fn check_signer(

@@ -38,6 +38,7 @@ pub fn all() -> Vec<Resource> {
         rbac::role_binding(),
         rbac::cluster_role_binding(),
         certificates::signing_request(),
+        certificates::trust_bundle(),
     ]
 }
 

@@ -35,10 +35,22 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// The problems of the metadata of a new object.
 pub fn validate_create(object: &Value, scope: Scope, name_rule: NameRule) -> Vec<FieldError> {
+    validate_named(object, scope, |name, is_prefix| match is_prefix {
+        true => validate_name_prefix(name_rule, name),
+        false => validate_name(name_rule, name),
+    })
+}
+
+/// The same for a type with a rule of its own for names and their beginnings.
+pub(super) fn validate_named(
+    object: &Value,
+    scope: Scope,
+    name_problems: impl Fn(&str, bool) -> Vec<String>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let generate_name = object.text(&["metadata", "generateName"]);
     if !generate_name.is_empty() {
-        for problem in validate_name_prefix(name_rule, generate_name) {
+        for problem in name_problems(generate_name, true) {
             errors.push(invalid_str("generateName", generate_name, problem));
         }
     }
@@ -47,7 +59,7 @@ pub fn validate_create(object: &Value, scope: Scope, name_rule: NameRule) -> Vec
             errors.push(FieldError::required("metadata.name", "name or generateName is required"))
         }
         name => {
-            for problem in validate_name(name_rule, name) {
+            for problem in name_problems(name, false) {
                 errors.push(invalid_str("name", name, problem));
             }
         }
