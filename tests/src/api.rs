@@ -124,7 +124,8 @@ impl Api {
             self.connection = Some(connection);
         }
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { code: head.code, line: format!("{method} {path}"), body, text })
+        let (code, headers) = (head.code, head.headers);
+        Ok(Answer { code, headers, line: format!("{method} {path}"), body, text })
     }
 
     fn connect(&self, patience: Duration) -> Result<Connection> {
@@ -174,8 +175,9 @@ pub struct Answer {
     pub code: u16,
     /// The body as JSON, or null.
     pub body: Value,
-    /// The body as it came.
+    /// The body as it came, as far as it is text.
     pub text: String,
+    headers: Vec<(String, String)>,
     line: String,
 }
 
@@ -190,6 +192,12 @@ impl Answer {
             self.text
         );
         Ok(self.body)
+    }
+
+    /// The value of a header, named in small letters.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// The resource version of the object or list.
@@ -242,6 +250,7 @@ struct Head {
     length: Option<usize>,
     chunked: bool,
     closes: bool,
+    headers: Vec<(String, String)>,
 }
 
 fn read_head(connection: &mut Connection) -> Result<Head> {
@@ -249,18 +258,19 @@ fn read_head(connection: &mut Connection) -> Result<Head> {
     connection.read_line(&mut line).context("read an answer")?;
     let code = line.split(' ').nth(1).and_then(|code| code.parse().ok());
     let code = code.with_context(|| format!("this is no HTTP answer: {line:?}"))?;
-    let mut head = Head { code, length: None, chunked: false, closes: false };
+    let mut head = Head { code, length: None, chunked: false, closes: false, headers: Vec::new() };
     loop {
         line.clear();
         connection.read_line(&mut line).context("read the headers of an answer")?;
         let Some((name, value)) = line.trim_end().split_once(':') else { return Ok(head) };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        match name.as_str() {
             "content-length" => head.length = value.parse().ok(),
             "transfer-encoding" => head.chunked = value == "chunked",
             "connection" => head.closes = value == "close",
             _ => {}
         }
+        head.headers.push((name, value.to_owned()));
     }
 }
 
@@ -274,7 +284,7 @@ fn read_body(connection: &mut Connection, head: &Head) -> Result<String> {
         body.resize(head.length.unwrap_or(0), 0);
         connection.read_exact(&mut body).context("read the body of an answer")?;
     }
-    String::from_utf8(body).context("the body of an answer is not UTF-8")
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
 /// One piece of a chunked body; nothing at its end.

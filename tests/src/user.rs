@@ -55,13 +55,12 @@ impl User {
 
     /// Creates what a manifest (YAML or JSON) describes, in the namespace it names or in `default`.
     pub fn create(&self, manifest: &str) -> Result<String> {
-        // Client-side validation needs OpenAPI, which the server does not publish yet.
-        self.run_with("create --validate=false -f -", manifest)?.success()
+        self.run_with("create -f -", manifest)?.success()
     }
 
     /// Why a manifest is refused.
     pub fn cannot_create(&self, manifest: &str) -> Result<String> {
-        self.run_with("create --validate=false -f -", manifest)?.failure()
+        self.run_with("create -f -", manifest)?.failure()
     }
 
     /// Starts a command that runs until it is dropped.

@@ -16,3 +16,8 @@ pub fn now_seconds() -> i64 {
 pub fn rfc3339_micro(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
+
+/// A moment as headers have it, e.g. `Last-Modified`.
+pub fn http_date(moment: Timestamp) -> String {
+    moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

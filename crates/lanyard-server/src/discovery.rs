@@ -14,6 +14,10 @@ use crate::{
     reviews::Review,
 };
 
+/// The Kubernetes version whose API we speak; kubectl warns when it is too far from its own.
+pub(crate) const MAJOR: &str = "1";
+pub(crate) const MINOR: &str = "36";
+
 /// The order of groups, as upstream's priorities have it: kubectl takes a short name from the first.
 const GROUP_ORDER: [&str; 13] = [
     "",
@@ -50,29 +54,34 @@ pub struct Document {
     pub etag: String,
 }
 
-struct Group {
-    name: Name,
-    versions: Vec<Version>,
+/// An API group.
+pub(crate) struct Group {
+    /// Empty for core.
+    pub(crate) name: Name,
+    /// Preferred first.
+    pub(crate) versions: Vec<Version>,
 }
 
-struct Version {
-    name: Name,
-    resources: Vec<Entry>,
+/// A version of a group.
+pub(crate) struct Version {
+    pub(crate) name: Name,
+    /// By name, subresources after their resource.
+    pub(crate) resources: Vec<Entry>,
 }
 
 /// One resource or subresource.
 #[derive(Clone)]
-struct Entry {
-    name: Name,
-    subresource: Option<&'static str>,
+pub(crate) struct Entry {
+    pub(crate) name: Name,
+    pub(crate) subresource: Option<&'static str>,
     singular: Name,
-    kind: Name,
+    pub(crate) kind: Name,
     /// Group and version of the kind, where they differ from the resource's.
-    foreign: Option<(&'static str, &'static str)>,
-    namespaced: bool,
+    pub(crate) foreign: Option<(&'static str, &'static str)>,
+    pub(crate) namespaced: bool,
     /// Group and version of the form that is stored.
     stored: (Name, Name),
-    verbs: &'static [&'static str],
+    pub(crate) verbs: &'static [&'static str],
     short_names: Vec<Name>,
     categories: Vec<Name>,
 }
@@ -117,6 +126,16 @@ impl Discovery {
         let core = Document::new(aggregated(groups.iter().filter(|g| g.name.is_empty())));
         let named = Document::new(aggregated(groups.iter().filter(|g| !g.name.is_empty())));
         Self { served, groups, core, named }
+    }
+
+    /// The types that it is about.
+    pub fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
+    /// The groups, in the order of discovery.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// Whether it is about these types.

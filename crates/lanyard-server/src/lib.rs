@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod name;
 pub mod negotiate;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 mod pem;
 pub mod pki;

@@ -198,6 +198,27 @@ pub fn wants_aggregated_discovery(headers: &HeaderMap) -> bool {
     false
 }
 
+/// The best media type for a client among those that there are, for what is no object of the API.
+pub fn media_type<'a>(headers: &HeaderMap, known: &[&'a str]) -> Option<&'a str> {
+    let mut clauses: Vec<_> =
+        accept(headers).unwrap_or("*/*").split(',').map(Clause::parse).collect();
+    clauses.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    let fits = |clause: &Clause<'_>, media: &str| match clause.media.split_once('/') {
+        Some(("*", _)) => true,
+        Some((kind, "*")) => media.split('/').next() == Some(kind),
+        _ => clause.media == media,
+    };
+    let acceptable = clauses.iter().filter(|clause| clause.weight() > 0.0);
+    let mut best = acceptable.filter_map(|c| known.iter().find(|media| fits(c, media)));
+    best.next().copied()
+}
+
+/// Whether the client takes compressed answers.
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
+    accepted.unwrap_or_default().split(',').any(|coding| coding.trim() == "gzip")
+}
+
 fn accept(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).filter(|v| !v.trim().is_empty())
 }

@@ -121,6 +121,14 @@ impl Schema {
         }
     }
 
+    /// The JSON schema of a custom resource as its definition has it, for OpenAPI; nothing where the
+    /// definition says nothing, and for built-in kinds, whose tables say it.
+    pub fn openapi(&self) -> Option<Value> {
+        match self {
+            Self::Builtin(_) => None,
+        }
+    }
+
     /// Brings an object into the form of the kind.
     ///
     /// # Errors

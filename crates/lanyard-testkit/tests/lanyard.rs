@@ -49,7 +49,7 @@ fn a_running_kubectl_can_be_followed() -> Result<()> {
 /// From a file, because `kubectl create namespace` would send protobuf.
 fn create_namespace(lanyard: &mut Lanyard, name: &str) -> Result<()> {
     let object = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}");
-    let args = ["create", "--validate=false", "-f", "-"];
+    let args = ["create", "-f", "-"];
     lanyard.admin()?.run_with_input(&args, &object)?.success()?;
     Ok(())
 }

@@ -53,8 +53,7 @@ fn labels_annotations_and_patches_change_an_object() -> Result<()> {
 fn a_replace_needs_the_newest_version_or_none() -> Result<()> {
     let cluster = shop()?;
     let admin = &cluster.admin;
-    let replace =
-        |object: &Value| admin.run_with("replace --validate=false -f -", &object.to_string());
+    let replace = |object: &Value| admin.run_with("replace -f -", &object.to_string());
     let old = admin.json("get cm prices -n shop")?;
     let mut new = old.clone();
     new["data"] = json!({"apple": "5"});
@@ -76,7 +75,7 @@ fn edit_without_a_change_is_no_write() -> Result<()> {
     let version = || admin.ok("get cm prices -n shop -o jsonpath={.metadata.resourceVersion}");
     let before = version()?;
     // The fixture's editor leaves the file as it is.
-    let edited = admin.run("edit cm prices -n shop --validate=false")?;
+    let edited = admin.run("edit cm prices -n shop")?;
     ensure!(edited.stderr.contains("Edit cancelled, no changes made."), "{edited:?}");
     ensure!(version()? == before);
     Ok(())
@@ -112,8 +111,7 @@ fn a_dry_run_writes_nothing() -> Result<()> {
     let admin = &cluster.admin;
     let before = admin.json("get cm -A")?;
     let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: ghost, namespace: shop}}";
-    let created =
-        admin.run_with("create --validate=false --dry-run=server -f - -o json", manifest)?;
+    let created = admin.run_with("create --dry-run=server -f - -o json", manifest)?;
     let created: Value = serde_json::from_str(&created.success()?)?;
     ensure!(created["metadata"]["uid"].is_string(), "{created}");
     ensure!(created["metadata"]["resourceVersion"].is_null(), "{created}");

@@ -5,6 +5,7 @@ mod following;
 mod imperative;
 mod later;
 mod reading;
+mod schemas;
 mod server;
 
 use anyhow::{Result, ensure};

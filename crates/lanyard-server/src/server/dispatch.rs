@@ -324,7 +324,8 @@ impl RequestHead {
 
     fn list_reply(&self, presentation: Presentation, list: ListAnswer) -> Reply {
         let encoding = presentation.accepted.encoding;
-        let gzip = self.accepts_gzip() && ListBody::estimate(&list) > GZIP_FROM;
+        let gzip =
+            negotiate::accepts_gzip(&self.parts.headers) && ListBody::estimate(&list) > GZIP_FROM;
         let body = ResponseBody::List(Box::new(ListBody::new(presentation, list, gzip)));
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -334,12 +335,6 @@ impl RequestHead {
             headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         }
         response
-    }
-
-    fn accepts_gzip(&self) -> bool {
-        let accepted =
-            self.parts.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
-        accepted.unwrap_or_default().split(',').any(|coding| coding.trim() == "gzip")
     }
 }
 

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod dispatch;
 mod identity;
+mod openapi;
 mod other;
 mod pipeline;
 mod respond;
@@ -32,6 +33,7 @@ use crate::{
     discovery::Discovery,
     http::Listener,
     metrics::ServerMetrics,
+    openapi::OpenApi,
     pki::{Pki, PkiOptions, server_config},
     registry::Registry,
     types,
@@ -99,6 +101,7 @@ pub(crate) struct State {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<ServerMetrics>,
     discovery: ArcSwap<Discovery>,
+    openapi: Arc<OpenApi>,
     identities: Identities,
     audit: Option<AuditLog>,
     address: SocketAddr,
@@ -123,6 +126,7 @@ impl Server {
         let state = Arc::new(State {
             metrics: Arc::default(),
             discovery: ArcSwap::from_pointee(Discovery::new(registry.served())),
+            openapi: Arc::default(),
             identities: Identities::new(&pki)?,
             registry,
             audit,

@@ -11,14 +11,10 @@ use super::{
     respond::{self, Reply},
 };
 use crate::{
-    discovery::{Discovery, Document},
+    discovery::{Discovery, Document, MAJOR, MINOR},
     negotiate::{self, Encoding, Shape},
     status::{ApiError, ApiResult},
 };
-
-/// The Kubernetes version whose API we speak; kubectl warns when it is too far from its own.
-const MAJOR: &str = "1";
-const MINOR: &str = "36";
 
 /// A store that has not answered within this is no store to be ready with; as upstream asks etcd.
 const STORE_CHECK: Duration = Duration::from_secs(2);
@@ -35,6 +31,8 @@ impl State {
                 return Err(ApiError::method_not_allowed());
             }
             _ if head.info.verb != "get" => return Ok(page_not_found()),
+            // Where a slash at the end is not forgiven.
+            Some(&"openapi") => return self.openapi(head, path).await,
             _ => {}
         }
         match segments.as_slice() {
@@ -146,9 +144,19 @@ impl State {
 
 fn index(discovery: &Discovery) -> serde_json::Value {
     let mut paths = discovery.paths();
-    let others = ["/healthz", "/livez", "/metrics", "/openid/v1/jwks", "/readyz", "/version"];
+    let others = [
+        "/.well-known/openid-configuration",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ];
     paths.extend(others.map(str::to_owned));
-    paths.push("/.well-known/openid-configuration".to_owned());
     paths.sort();
     json!({"paths": paths})
 }

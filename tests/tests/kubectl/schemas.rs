@@ -1,0 +1,88 @@
+//! What kubectl reads from OpenAPI: explanations, and that the server checks fields so that it need not.
+
+use anyhow::{Context, Result, ensure};
+use lanyard_tests::Cluster;
+use serde_json::Value;
+
+use crate::shop;
+
+#[test]
+fn kinds_and_fields_are_explained() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let admin = &cluster.admin;
+    for (line, parts) in EXPLAINED {
+        let printed = admin.ok(line)?;
+        for part in *parts {
+            ensure!(printed.contains(part), "`{line}` did not print `{part}`:\n{printed}");
+        }
+    }
+    let unknown = admin.fails("explain cm.metadata.nope")?;
+    ensure!(unknown.contains(r#"field "nope" does not exist"#), "{unknown}");
+    Ok(())
+}
+
+/// Commands and what they print among others.
+const EXPLAINED: &[(&str, &[&str])] = &[
+    ("explain cm", &["KIND:       ConfigMap", "VERSION:    v1", "data\t<map[string]string>"]),
+    ("explain secret.data", &["FIELD: data <map[string]string>"]),
+    (
+        "explain cm.metadata.ownerReferences",
+        &["FIELD: ownerReferences <[]OwnerReference>", "uid\t<string> -required-"],
+    ),
+    ("explain role --recursive", &["rules\t<[]PolicyRule>", "    verbs\t<[]string> -required-"]),
+    (
+        "explain leases --api-version=coordination.k8s.io/v1 --recursive",
+        &["GROUP:      coordination.k8s.io", "    renewTime\t<string>"],
+    ),
+    ("explain rolebinding.roleRef.apiGroup", &["FIELD: apiGroup <string>"]),
+];
+
+#[test]
+fn unknown_fields_are_the_servers_business() -> Result<()> {
+    let cluster = shop()?;
+    let admin = &cluster.admin;
+    let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {a: b}, dta: {}}";
+    for command in ["create --validate=strict", "create", "apply --validate=true"] {
+        let refused = admin.run_with(&format!("{command} -f -"), manifest)?.failure()?;
+        ensure!(refused.contains(r#"strict decoding error: unknown field "dta""#), "{refused}");
+    }
+    let warned = admin.run_with("create --validate=warn -f -", manifest)?;
+    ensure!(warned.stderr.contains(r#"Warning: unknown field "dta""#), "{warned:?}");
+    ensure!(warned.success()? == "configmap/a created\n");
+    let ignored = admin.run_with("replace --validate=ignore -f -", manifest)?;
+    ensure!(ignored.stderr.is_empty(), "{ignored:?}");
+    ensure!(ignored.success()? == "configmap/a replaced\n");
+    Ok(())
+}
+
+#[test]
+fn the_documents_can_be_read_raw() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let admin = &cluster.admin;
+    let index: Value = serde_json::from_str(&admin.ok("get --raw /openapi/v3")?)?;
+    let paths = index["paths"].as_object().context("paths")?;
+    for (name, entry) in paths {
+        let url = entry["serverRelativeURL"].as_str().context("an address")?;
+        let document: Value = serde_json::from_str(&admin.ok(&format!("get --raw {url}"))?)?;
+        ensure!(document["openapi"] == "3.0.0", "{name}: {document}");
+        no_loose_ends(&document, &document).with_context(|| name.clone())?;
+    }
+    let everything: Value = serde_json::from_str(&admin.ok("get --raw /openapi/v2")?)?;
+    ensure!(everything["swagger"] == "2.0");
+    no_loose_ends(&everything, &everything)
+}
+
+/// Every reference of a document is to something inside of it.
+fn no_loose_ends(document: &Value, part: &Value) -> Result<()> {
+    match part {
+        Value::Object(members) => {
+            if let Some(target) = members.get("$ref").and_then(Value::as_str) {
+                let pointer = target.strip_prefix('#').context("a reference to elsewhere")?;
+                ensure!(document.pointer(pointer).is_some(), "nothing is at {target}");
+            }
+            members.values().try_for_each(|inner| no_loose_ends(document, inner))
+        }
+        Value::Array(items) => items.iter().try_for_each(|inner| no_loose_ends(document, inner)),
+        _ => Ok(()),
+    }
+}
