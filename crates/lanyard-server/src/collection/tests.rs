@@ -9,7 +9,7 @@ use super::{
     watcher::{MAX_WAITING, MAX_WAITING_BYTES},
     *,
 };
-use crate::types;
+use crate::{schema::builtin, types};
 
 /// A collection of ConfigMaps on a store of its own.
 struct Fixture {
@@ -136,6 +136,15 @@ async fn large_objects_cut_a_slow_watcher_off_sooner() {
         fixture.put("a/x", &large).await;
     }
     assert_eq!(sent(&slow), ["end"]);
+}
+
+#[tokio::test]
+async fn somebody_who_asks_for_protobuf_meanwhile_disturbs_no_watcher() {
+    let fixture = Fixture::new().await;
+    let watcher = fixture.watch(Scope::All);
+    fixture.put("a/x", "1").await;
+    fixture.configs.get("a/x").unwrap().message(builtin("io.k8s.api.core.v1.ConfigMap"));
+    assert_eq!(sent(&watcher), ["ADDED a/x"]);
 }
 
 #[tokio::test]
