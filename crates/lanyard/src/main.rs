@@ -7,6 +7,9 @@ mod report;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Keys, secrets and trust anchors for Kubernetes, by reference.
 #[derive(Parser)]
 #[command(name = "lanyard", version, propagate_version = true)]
