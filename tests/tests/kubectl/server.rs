@@ -13,7 +13,8 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
     ensure!(admin.ok("cluster-info")?.contains("control plane is running at"));
     admin.prints(
         "api-versions",
-        "authentication.k8s.io/v1
+        "admissionregistration.k8s.io/v1
+         authentication.k8s.io/v1
          authorization.k8s.io/v1
          certificates.k8s.io/v1
          certificates.k8s.io/v1beta1
@@ -51,6 +52,7 @@ events                  ev v1                           true  Event
 events                  ev events.k8s.io/v1             true  Event
 leases                     coordination.k8s.io/v1       true  Lease
 localsubjectaccessreviews  authorization.k8s.io/v1      true  LocalSubjectAccessReview
+mutatingwebhookconfigurations admissionregistration.k8s.io/v1 false MutatingWebhookConfiguration
 namespaces              ns v1                           false Namespace
 rolebindings               rbac.authorization.k8s.io/v1 true  RoleBinding
 roles                      rbac.authorization.k8s.io/v1 true  Role
@@ -62,4 +64,5 @@ serviceaccounts         sa v1                           true  ServiceAccount
 services               svc v1                           true  Service
 subjectaccessreviews       authorization.k8s.io/v1      false SubjectAccessReview
 tokenreviews               authentication.k8s.io/v1     false TokenReview
+validatingwebhookconfigurations admissionregistration.k8s.io/v1 false ValidatingWebhookConfiguration
 ";

@@ -190,6 +190,28 @@ pub(crate) const ALL: &[Variables] = &[
         ),
         ("wrong", r#""spec": {"trustBundle": ["x"]}"#),
     ],
+    &[
+        ("type", "validatingwebhookconfigurations"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
+        ("kind", "ValidatingWebhookConfiguration"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        ("content", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#),
+        ("changed", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#),
+        ("wrong", r#""webhooks": {"a": 1}"#),
+    ],
+    &[
+        ("type", "mutatingwebhookconfigurations"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+        ("kind", "MutatingWebhookConfiguration"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        ("content", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#),
+        ("changed", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#),
+        ("wrong", r#""webhooks": {"a": 1}"#),
+    ],
 ];
 
 /// What a run of a script is called: `script[type]` for one type, else `script`.

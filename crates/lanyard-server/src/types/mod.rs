@@ -3,12 +3,14 @@
 //! Everything here is a description or a pure function over JSON trees; the generic registry does the
 //! serving. The rules and their texts are those of kube-apiserver 1.36.
 
+mod admission;
 mod age;
 mod certificates;
 mod column;
 mod config_map;
 mod event;
 mod key_pair;
+mod label_selector;
 mod lease;
 mod names;
 mod namespace;
@@ -39,6 +41,8 @@ pub fn all() -> Vec<Resource> {
         rbac::cluster_role_binding(),
         certificates::signing_request(),
         certificates::trust_bundle(),
+        admission::validating_webhooks(),
+        admission::mutating_webhooks(),
     ]
 }
 
