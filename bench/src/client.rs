@@ -170,7 +170,7 @@ impl Connection {
         };
         let request = match call.body.is_empty() {
             true => request,
-            false => request.header(CONTENT_TYPE, JSON),
+            false => request.header(CONTENT_TYPE, call.content_type),
         };
         let request = request.body(Full::new(call.body)).context("build a request")?;
         let answer = match &mut self.sender {
@@ -190,13 +190,20 @@ pub(crate) struct Call {
     method: Method,
     path: String,
     accept: &'static str,
+    content_type: &'static str,
     body: Bytes,
 }
 
 impl Call {
     /// `GET path`.
     pub(crate) fn get(path: impl Into<String>) -> Call {
-        Call { method: Method::GET, path: path.into(), accept: JSON, body: Bytes::new() }
+        Call {
+            method: Method::GET,
+            path: path.into(),
+            accept: JSON,
+            content_type: JSON,
+            body: Bytes::new(),
+        }
     }
 
     /// `GET path` as the table that kubectl prints.
@@ -212,6 +219,11 @@ impl Call {
     /// `PUT path`.
     pub(crate) fn put(path: impl Into<String>, body: String) -> Call {
         Call { method: Method::PUT, body: body.into(), ..Call::get(path) }
+    }
+
+    /// `PATCH path` by server-side apply.
+    pub(crate) fn apply(path: impl Into<String>, body: String) -> Call {
+        Call { method: Method::PATCH, content_type: APPLY, body: body.into(), ..Call::get(path) }
     }
 
     /// `DELETE path`.
@@ -247,6 +259,7 @@ impl Answer {
 }
 
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// No row's request takes a tenth of this on a healthy server.

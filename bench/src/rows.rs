@@ -20,6 +20,8 @@ pub(crate) enum Operation {
     Get,
     /// PUT of a changed object with its current resource version.
     Update,
+    /// Server-side apply of a changed object, which its manager owns.
+    Apply,
     /// The first 500 objects.
     ListPage,
     /// All objects in one answer, consistent.
@@ -48,6 +50,7 @@ impl Row {
             Operation::Create => "create",
             Operation::Get => "get",
             Operation::Update => "update (PUT)",
+            Operation::Apply => "apply (SSA)",
             Operation::ListPage => "list limit=500",
             Operation::ListAll => "list all",
             Operation::ListTable => "list limit=500 as Table",
@@ -59,7 +62,7 @@ impl Row {
 }
 
 /// The rows in the order they are run: objects are made first and removed last.
-pub(crate) const ROWS: [Row; 12] = {
+pub(crate) const ROWS: [Row; 13] = {
     use Operation::*;
     const fn row(operation: Operation, workers: usize) -> Row {
         Row { operation, workers }
@@ -72,6 +75,7 @@ pub(crate) const ROWS: [Row; 12] = {
         row(Update, 1),
         row(Update, 16),
         row(Update, 64),
+        row(Apply, 16),
         row(ListPage, 4),
         row(ListAll, 2),
         row(ListTable, 4),
@@ -231,7 +235,7 @@ impl Worker {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
             return (next < count).then_some(next);
         }
-        if self.row.operation != Operation::Update {
+        if !matches!(self.row.operation, Operation::Update | Operation::Apply) {
             return Some(random.below(count));
         }
         // Each worker updates objects of its own, so that no update meets a version it does not know.
@@ -246,6 +250,11 @@ impl Worker {
             Operation::Update => {
                 let version = self.versions[object].load(Ordering::Relaxed);
                 Call::put(path(object), configmap(object, Some(version), random))
+            }
+            Operation::Apply => {
+                // What others wrote before is taken over the first time.
+                let path = format!("{}?fieldManager=bench-apply&force=true", path(object));
+                Call::apply(path, configmap(object, None, random))
             }
             Operation::ListPage => Call::get(format!("{COLLECTION}?limit=500")),
             Operation::ListAll => Call::get(COLLECTION),
