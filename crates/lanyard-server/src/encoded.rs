@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::{BufMut, Bytes, BytesMut};
 use lanyard_store::Revision;
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
+    merge::fields_v1,
     object::ObjectExt,
     resource::Resource,
     schema::{Struct, protobuf},
@@ -211,8 +212,7 @@ pub fn encode_view(api_version: &str, kind: &str, object: &Value) -> Vec<u8> {
 fn write_object(prefix: &str, object: &Value) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1024);
     bytes.extend_from_slice(prefix.as_bytes());
-    let metadata = object.get("metadata").map(to_json).unwrap_or_default();
-    bytes.extend_from_slice(metadata.get(1..).unwrap_or(b"}"));
+    write_metadata(object.meta(), &mut bytes);
     for (field, value) in object.as_object().into_iter().flatten() {
         if matches!(field.as_str(), "kind" | "apiVersion" | "metadata") {
             continue;
@@ -225,6 +225,44 @@ fn write_object(prefix: &str, object: &Value) -> Vec<u8> {
     }
     bytes.push(b'}');
     bytes
+}
+
+/// The fields of the metadata and its closing brace. Sets of fields have an order of their own.
+fn write_metadata(metadata: Option<&Map<String, Value>>, bytes: &mut Vec<u8>) {
+    for (at, (field, value)) in metadata.into_iter().flatten().enumerate() {
+        if at > 0 {
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(&to_json(&Value::from(field.as_str())));
+        bytes.push(b':');
+        match (field.as_str(), value) {
+            ("managedFields", Value::Array(entries)) => write_managers(entries, bytes),
+            // Writing a tree to memory cannot fail.
+            _ => drop(serde_json::to_writer(&mut *bytes, value)),
+        }
+    }
+    bytes.push(b'}');
+}
+
+fn write_managers(entries: &[Value], bytes: &mut Vec<u8>) {
+    let mut open = b'[';
+    for entry in entries {
+        bytes.push(open);
+        open = b',';
+        let mut brace = b'{';
+        for (field, value) in entry.as_object().into_iter().flatten() {
+            bytes.push(brace);
+            brace = b',';
+            bytes.extend_from_slice(&to_json(&Value::from(field.as_str())));
+            bytes.push(b':');
+            match field.as_str() {
+                "fieldsV1" => fields_v1::append(value, bytes),
+                _ => drop(serde_json::to_writer(&mut *bytes, value)),
+            }
+        }
+        bytes.extend_from_slice(if brace == b'{' { b"{}" } else { b"}" });
+    }
+    bytes.extend_from_slice(if open == b'[' { b"[]" } else { b"]" });
 }
 
 const META_OPEN: &str = "\"metadata\":{";
