@@ -95,7 +95,7 @@ async fn bodies_of_other_kinds_are_refused() -> Result<()> {
         // A header that HTTP does not allow is refused before anything looks at it.
         findings.expect_code(media, target.admin.request(request).await, &[400, 415]);
     }
-    for media in ["", "application/json", "application/strategic-merge-patch+json", "x"] {
+    for media in ["", "application/json", "application/apply-patch+cbor", "x"] {
         let headers = format!("Content-Type: {media}\r\n");
         let target_url = format!("{CONFIG_MAPS}/kube-root-ca.crt");
         let request = Request::new("PATCH", &target_url).body(&headers, b"{}");

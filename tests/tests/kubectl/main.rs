@@ -1,9 +1,9 @@
 //! A day with kubectl: the commands that people type, against the built binary, with what they print.
 
+mod applying;
 mod changing;
 mod following;
 mod imperative;
-mod later;
 mod reading;
 mod schemas;
 mod server;

@@ -432,3 +432,7 @@ fn unknown_directive(directive: &Value, patch: &Value) -> Refused {
 fn wrong_type(expected: &str, found: &Value) -> Refused {
     Refused::Misfit(format!("expected a {expected}, but received a {}", go_type(found)))
 }
+
+#[cfg(test)]
+#[path = "strategic_tests.rs"]
+mod tests;
