@@ -1,13 +1,14 @@
 //! What this server serves, in the two forms that clients ask for: the legacy lists per group version,
 //! and the aggregated document with an ETag.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{cmp::Reverse, fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
 
 use crate::{
+    custom::priority,
     name::Name,
     registry::Served,
     resource::{Resource, Scope, Subresource, View},
@@ -79,8 +80,12 @@ pub(crate) struct Entry {
     /// Group and version of the kind, where they differ from the resource's.
     pub(crate) foreign: Option<(&'static str, &'static str)>,
     pub(crate) namespaced: bool,
+    /// Group and version of the resource.
+    own: (Name, Name),
     /// Group and version of the form that is stored.
     stored: (Name, Name),
+    /// Whether it comes from a CustomResourceDefinition.
+    custom: bool,
     pub(crate) verbs: &'static [&'static str],
     short_names: Vec<Name>,
     categories: Vec<Name>,
@@ -92,7 +97,7 @@ impl Discovery {
         let mut groups: Vec<Group> = Vec::new();
         for collection in &served.collections {
             let resource = &collection.resource;
-            for view in &resource.views {
+            for view in resource.views.iter().filter(|view| view.is_served()) {
                 let entries = entries(resource, view);
                 version_of(&mut groups, &view.group, &view.version).resources.extend(entries);
             }
@@ -106,7 +111,9 @@ impl Discovery {
                 kind: review.kind().into(),
                 foreign: None,
                 namespaced: review.namespaced(),
+                own: (group.clone(), version.clone()),
                 stored: (group, version),
+                custom: false,
                 verbs: &["create"],
                 short_names: Vec::new(),
                 categories: Vec::new(),
@@ -118,10 +125,11 @@ impl Discovery {
             (known.unwrap_or(GROUP_ORDER.len()), known.is_none().then(|| group.name.clone()))
         };
         groups.sort_by_key(order);
+        for group in groups.iter_mut().filter(|group| !GROUP_ORDER.contains(&&*group.name)) {
+            group.versions.sort_by_key(|version| Reverse(priority(&version.name)));
+        }
         for version in groups.iter_mut().flat_map(|group| &mut group.versions) {
-            version
-                .resources
-                .sort_by(|a, b| (&a.name, a.subresource).cmp(&(&b.name, b.subresource)));
+            version.resources.sort_by(|a, b| a.order().cmp(&b.order()));
         }
         let core = Document::new(aggregated(groups.iter().filter(|g| g.name.is_empty())));
         let named = Document::new(aggregated(groups.iter().filter(|g| !g.name.is_empty())));
@@ -163,6 +171,13 @@ impl Discovery {
         let named = self.groups.iter().filter(|group| !group.name.is_empty());
         let groups: Vec<Value> = named.map(Group::to_json).collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    }
+
+    /// Whether everything of the group comes from CustomResourceDefinitions.
+    pub fn is_custom_group(&self, name: &str) -> bool {
+        let group = self.groups.iter().find(|group| group.name == name);
+        let versions = || group.into_iter().flat_map(|group| &group.versions);
+        versions().flat_map(|version| &version.resources).all(|entry| entry.custom)
     }
 
     /// Whether anything of the group is served.
@@ -248,7 +263,9 @@ fn entries(resource: &Resource, view: &View) -> Vec<Entry> {
         kind: resource.kind.clone(),
         foreign: None,
         namespaced: resource.scope == Scope::Namespaced,
+        own: (view.group.clone(), view.version.clone()),
         stored: (resource.views[0].group.clone(), resource.views[0].version.clone()),
+        custom: resource.is_custom(),
         verbs: resource.verbs,
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
@@ -262,7 +279,7 @@ fn entries(resource: &Resource, view: &View) -> Vec<Entry> {
         ..main.clone()
     };
     let mut entries: Vec<Entry> = resource
-        .subresources
+        .subresources_in(view)
         .iter()
         .filter_map(|subresource| match subresource {
             Subresource::Status => Some(part("status", &["get", "patch", "update"])),
@@ -294,6 +311,15 @@ impl Group {
 }
 
 impl Entry {
+    /// Parts of custom types come in the order in which upstream knows them.
+    fn order(&self) -> (&Name, Option<&str>) {
+        let subresource = match self.subresource {
+            Some("scale") if self.custom => Some("status/scale"),
+            subresource => subresource,
+        };
+        (&self.name, subresource)
+    }
+
     fn to_legacy(&self) -> Value {
         let name = match self.subresource {
             None => (*self.name).to_owned(),
@@ -325,7 +351,8 @@ impl Entry {
     }
 
     fn response_kind(&self) -> Value {
-        let (group, version) = self.foreign.unwrap_or(("", ""));
+        let own = || if self.custom { (&*self.own.0, &*self.own.1) } else { ("", "") };
+        let (group, version) = self.foreign.unwrap_or_else(own);
         json!({"group": group, "version": version, "kind": self.kind})
     }
 }

@@ -62,6 +62,12 @@ impl Codec {
     /// Serialises an object in the stored form, without its resource version.
     pub fn encode(&self, object: &mut Value) -> Bytes {
         object.meta_mut().remove("resourceVersion");
+        // What only another version knows is not stored.
+        if let ([stored, _, ..], true) = (&*self.resource.views, self.resource.is_custom())
+            && let Some(version) = stored.schema.custom()
+        {
+            version.prune(object);
+        }
         write_object(&self.prefix, object).into()
     }
 
@@ -80,6 +86,29 @@ impl Codec {
         // Written by another version of this program: bring it into today's shape first.
         let mut object: Value = serde_json::from_slice(stored).map_err(fail)?;
         parse(&self.encode(&mut object)).map_err(fail)
+    }
+
+    /// The same for bytes that may be older than the schema of their type: those of custom types are
+    /// pruned and defaulted anew.
+    pub fn renew(
+        &self,
+        key: Arc<str>,
+        stored: &[u8],
+        revision: Revision,
+    ) -> Result<Encoded, Undecodable> {
+        let Some(version) = self.resource.views[0].schema.custom() else {
+            return self.decode(key, stored, revision);
+        };
+        let object: Result<Value, _> = serde_json::from_slice(stored);
+        let renewed = object.ok().and_then(|object| version.conform(object).ok());
+        match renewed {
+            Some(renewed) => {
+                let mut object = renewed.value;
+                object.meta_mut().entry("generation").or_insert_with(|| 1.into());
+                self.decode(key, &self.encode(&mut object), revision)
+            }
+            None => self.decode(key, stored, revision),
+        }
     }
 
     fn parse(

@@ -150,16 +150,28 @@ impl<'a> Clause<'a> {
 
 /// What to answer with. Shapes that the resource does not have are passed over.
 pub fn response(headers: &HeaderMap, shapes: &[Shape]) -> ApiResult<Accepted> {
-    let plain = Accepted { encoding: Encoding::Json, shape: Shape::Object, meta_version: META_V1 };
-    let Some(accept) = accept(headers) else { return Ok(plain) };
-    let mut clauses: Vec<_> = accept.split(',').map(Clause::parse).collect();
-    clauses.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
-    let mut found = clauses.iter().filter(|c| c.weight() > 0.0).filter_map(Clause::accepted);
-    let found = found.find(|accepted| shapes.contains(&accepted.shape));
+    let found = choose(headers, |accepted| shapes.contains(&accepted.shape));
     found.ok_or_else(|| {
         let text = format!("only the following media types are accepted: {ACCEPTED}");
         ApiError::not_acceptable(text)
     })
+}
+
+/// What to answer with where there is no protobuf.
+pub fn without_protobuf(headers: &HeaderMap, shapes: &[Shape]) -> Option<Accepted> {
+    choose(headers, |accepted| {
+        accepted.encoding != Encoding::Protobuf && shapes.contains(&accepted.shape)
+    })
+}
+
+/// The best of what the client accepts.
+fn choose(headers: &HeaderMap, offered: impl Fn(&Accepted) -> bool) -> Option<Accepted> {
+    let plain = Accepted { encoding: Encoding::Json, shape: Shape::Object, meta_version: META_V1 };
+    let Some(accept) = accept(headers) else { return Some(plain) };
+    let mut clauses: Vec<_> = accept.split(',').map(Clause::parse).collect();
+    clauses.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    let mut found = clauses.iter().filter(|c| c.weight() > 0.0).filter_map(Clause::accepted);
+    found.find(offered)
 }
 
 /// Resources are behind a router that refuses clients who know none of their media types, before

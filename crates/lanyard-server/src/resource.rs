@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     authn::UserInfo,
+    custom,
     field::FieldError,
     merge::shape::Node,
     name::{Name, names},
@@ -64,6 +65,18 @@ pub struct View {
     pub scale: Option<Scaling>,
 }
 
+impl Resource {
+    /// Whether it comes from a CustomResourceDefinition.
+    pub fn is_custom(&self) -> bool {
+        self.views[0].schema.custom().is_some()
+    }
+
+    /// The parts of objects that a view gives an address of their own.
+    pub fn subresources_in(&self, view: &View) -> &'static [Subresource] {
+        view.schema.custom().map_or(self.subresources, |version| version.subresources())
+    }
+}
+
 impl View {
     /// A group version that differs from the stored form by nothing but its `apiVersion`.
     pub fn new(
@@ -90,6 +103,11 @@ impl View {
         Self { scale: Some(scale), ..self }
     }
 
+    /// Whether clients see it; a stored version may be kept from them.
+    pub fn is_served(&self) -> bool {
+        self.schema.custom().is_none_or(|version| version.served)
+    }
+
     /// The `apiVersion` of objects in this view: `v1` or `group/v1`.
     pub fn api_version(&self) -> String {
         match &*self.group {
@@ -104,6 +122,8 @@ impl View {
 pub enum Schema {
     /// Those of a built-in kind.
     Builtin(&'static Struct),
+    /// Those of a version of a custom resource.
+    Custom(Arc<custom::Version>),
 }
 
 impl Schema {
@@ -111,6 +131,15 @@ impl Schema {
     pub fn builtin(&self) -> Option<&'static Struct> {
         match self {
             Self::Builtin(fields) => Some(fields),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// The version of a custom resource.
+    pub fn custom(&self) -> Option<&custom::Version> {
+        match self {
+            Self::Builtin(_) => None,
+            Self::Custom(version) => Some(version),
         }
     }
 
@@ -118,6 +147,7 @@ impl Schema {
     pub fn node(&self) -> &dyn Node {
         match self {
             Self::Builtin(fields) => *fields,
+            Self::Custom(version) => &**version,
         }
     }
 
@@ -126,6 +156,7 @@ impl Schema {
     pub fn openapi(&self) -> Option<Value> {
         match self {
             Self::Builtin(_) => None,
+            Self::Custom(version) => Some(version.source.clone()).filter(Value::is_object),
         }
     }
 
@@ -136,6 +167,7 @@ impl Schema {
     pub fn conform(&self, value: Value) -> Result<Conformed, TypeMismatch> {
         match self {
             Self::Builtin(fields) => fields.conform(value),
+            Self::Custom(version) => version.conform(value),
         }
     }
 }
@@ -261,6 +293,11 @@ pub trait Rules: Send + Sync + 'static {
         NameRule::DnsSubdomain
     }
 
+    /// Why there may be no new objects at the moment.
+    fn refuses_creation(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether PUT on a missing name creates it.
     fn create_on_update(&self) -> bool {
         false
@@ -312,7 +349,7 @@ pub trait Rules: Send + Sync + 'static {
     }
 
     /// The stored field that a field selector of a view means; nothing when the view has no such one.
-    fn selectable_in_view(&self, _view: &View, field: &str) -> Option<&str> {
+    fn selectable_in_view<'a>(&'a self, _view: &'a View, field: &str) -> Option<&'a str> {
         let custom = self.custom_selectable_fields().iter().map(|name| &**name);
         self.selectable_fields().iter().copied().chain(custom).find(|known| *known == field)
     }

@@ -115,6 +115,15 @@ impl ApiError {
         Self::generic(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
+    /// 405: the type is there, but not with this verb.
+    pub fn method_not_supported(resource: GroupName<'_>, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {}",
+            crate::field::quoted(&resource.to_string())
+        );
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(resource, "")
+    }
+
     /// 406: we cannot produce the media type with these parameters.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
@@ -233,7 +242,10 @@ impl ApiError {
 
     /// Adds a machine-readable cause.
     pub fn caused(mut self, reason: &str, message: &str, field: Option<&str>) -> Self {
-        let mut cause = json!({"reason": reason, "message": message});
+        let mut cause = json!({"message": message});
+        if !reason.is_empty() {
+            cause["reason"] = reason.into();
+        }
         if let Some(field) = field {
             cause["field"] = field.into();
         }

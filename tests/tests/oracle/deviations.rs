@@ -181,6 +181,21 @@ pub(crate) const ALL: &[Deviation] = &[
         at: &["/body/message"],
         why: "The words of the YAML parser are its own.",
     },
+    Deviation {
+        cases: "custom_definitions: anything at the root with a status",
+        at: &["/body/message", "/body/details/causes/0/message"],
+        why: "We show the schema as it was written, upstream by the names of its Go fields.",
+    },
+    Deviation {
+        cases: "custom_resources: change something else of it",
+        at: &["/body/metadata/managedFields"],
+        why: "Upstream forgets who owns what when an object no longer fits its schema.",
+    },
+    Deviation {
+        cases: "custom_resources: no stored version",
+        at: &["/body/message", "/body/details/causes/0/message"],
+        why: "We name the versions, upstream shows them by the names of its Go fields.",
+    },
 ];
 
 /// Words of theirs that we leave out or replace, wherever they stand in a sentence: from, to (exclusive),
@@ -188,6 +203,7 @@ pub(crate) const ALL: &[Deviation] = &[
 const PHRASES: &[(&str, &str, &str, &str)] = &[
     (" in scheme \"", "\"", "", "A source file of theirs."),
     (" ({", ")", "", "The beginning of the body, which may hold secrets."),
+    (" in '{", "'", "", "The body, which may hold secrets."),
     (" (<empty>", ")", "", "The beginning of the body."),
     (" (5b5d", ")", "", "The beginning of the body, as hexadecimal digits."),
     (" (227822", ")", "", "The beginning of the body, as hexadecimal digits."),

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! `@save` keeps a string of the answer, per server, for later `{{uid}}`; `@anonymous` sends no client
-//! certificate; `@served` compares only those list entries that Lanyard has. `{{ab*3}}` is `ababab`.
+//! certificate; `@served` compares only those list entries that Lanyard has; `@until 200` asks again, for
+//! ten seconds at most, until that is the status. `{{ab*3}}` is `ababab`.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -27,6 +28,8 @@ pub(crate) struct Case {
     /// Variable and JSON pointer.
     pub(crate) saves: Vec<(String, String)>,
     pub(crate) served_only: bool,
+    /// The status to wait for.
+    pub(crate) until: Option<u16>,
     anonymous: bool,
     method: String,
     path: String,
@@ -96,6 +99,7 @@ impl Case {
             ["save", name, pointer] => self.saves.push((name.to_owned(), pointer.to_owned())),
             ["anonymous"] => self.anonymous = true,
             ["served"] => self.served_only = true,
+            ["until", status] => self.until = Some(status.parse()?),
             _ => bail!("no directive @{directive}"),
         }
         Ok(())

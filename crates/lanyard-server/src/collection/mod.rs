@@ -77,7 +77,9 @@ pub struct TooOld {
 impl Collection {
     /// An empty collection that is not yet fed; call [`Collection::load`].
     pub fn new(resource: Arc<Resource>) -> Arc<Self> {
-        let prefix = format!("registry/{}/", resource.storage);
+        // Nothing that somebody calls a custom type can reach the objects of a built-in one.
+        let place = if resource.is_custom() { "registry/custom" } else { "registry" };
+        let prefix = format!("{place}/{}/", resource.storage);
         Arc::new(Self {
             codec: Codec::new(resource.clone()),
             resource,
@@ -205,7 +207,9 @@ impl Collection {
     /// Takes a whole new state: at the start, and when the feed broke.
     fn replace(&self, entries: &[lanyard_store::Entry], revision: Revision) {
         let decode = |entry: &lanyard_store::Entry| {
-            let object = self.decode(&entry.key, &entry.value, entry.revision)?;
+            let key = entry.key.strip_prefix(&self.prefix)?;
+            let renewed = self.codec.renew(key.into(), &entry.value, entry.revision);
+            let object = self.readable(renewed)?;
             Some((object.key.clone(), Arc::new(object)))
         };
         let objects: BTreeMap<_, _> = entries.iter().filter_map(decode).collect();
@@ -260,8 +264,11 @@ impl Collection {
     /// whole type down.
     fn decode(&self, key: &str, value: &[u8], revision: Revision) -> Option<Encoded> {
         let key = key.strip_prefix(&self.prefix)?;
-        self.codec
-            .decode(key.into(), value, revision)
+        self.readable(self.codec.decode(key.into(), value, revision))
+    }
+
+    fn readable(&self, decoded: Result<Encoded, Undecodable>) -> Option<Encoded> {
+        decoded
             .inspect_err(|error: &Undecodable| tracing::error!(%error, "skipping an object"))
             .ok()
     }

@@ -1,5 +1,5 @@
 //! The loops that keep promises of the API in the background: emptied namespaces, collected garbage,
-//! aggregated roles, signed certificates, bounded history.
+//! aggregated roles, signed certificates, accepted names of custom types, bounded history.
 //!
 //! They act through the registry like any client. When several servers share one store, one of them
 //! runs the loops at a time ([`election`]).
@@ -8,6 +8,7 @@ mod aggregation;
 mod certificates;
 mod client;
 mod compaction;
+mod definitions;
 mod election;
 mod garbage;
 mod namespaces;
@@ -42,6 +43,7 @@ pub fn spawn(registry: &Arc<Registry>, pki: &Arc<Pki>, loops: &mut JoinSet<()>) 
         garbage: garbage::GarbageCollector::new(registry),
         aggregation: aggregation::AggregationController::new(registry),
         certificates: certificates::CertificateController::new(registry, pki),
+        definitions: definitions::DefinitionController::new(registry),
         registry: registry.clone(),
     });
     let controllers = Controllers { registry: registry.clone(), identity: election::identity() };
@@ -62,6 +64,7 @@ struct All {
     garbage: garbage::GarbageCollector,
     aggregation: aggregation::AggregationController,
     certificates: certificates::CertificateController,
+    definitions: definitions::DefinitionController,
 }
 
 impl All {
@@ -71,6 +74,7 @@ impl All {
             self.garbage.run(),
             self.aggregation.run(),
             self.certificates.run(),
+            self.definitions.run(),
             compaction::run(&self.registry),
         );
     }

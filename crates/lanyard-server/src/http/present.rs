@@ -125,9 +125,13 @@ impl Presentation {
 
     /// Everything of a list before its first item.
     pub fn list_head(&self, list: &ListAnswer) -> BytesMut {
-        let meta = list_meta(list);
+        let mut meta = list_meta(list);
         if self.accepted.shape == Shape::Table {
             return self.table_head(&meta, true);
+        }
+        if self.accepted.shape == Shape::Object && self.endpoint.is_custom() {
+            // Lists of custom types always say whether there is more.
+            meta["continue"] = list.continue_token.as_deref().unwrap_or_default().into();
         }
         let (kind, version) = self.list_type();
         let head = format!(
@@ -139,10 +143,7 @@ impl Presentation {
     /// The kind and version of a list that is no table.
     pub(super) fn list_type(&self) -> (String, String) {
         match self.accepted.shape {
-            Shape::Object => (
-                format!("{}List", self.endpoint.resource().kind),
-                self.endpoint.view().api_version(),
-            ),
+            Shape::Object => (self.endpoint.list_kind(), self.endpoint.view().api_version()),
             _ => ("PartialObjectMetadataList".to_owned(), self.accepted.meta_version.to_owned()),
         }
     }
@@ -150,6 +151,13 @@ impl Presentation {
     /// One item of a list.
     pub fn write_item(&self, object: &Encoded, out: &mut BytesMut) {
         match self.accepted.shape {
+            // Items of custom types say what they are.
+            Shape::Object if self.endpoint.resource().is_custom() => {
+                match self.endpoint.is_stored_form() {
+                    true => out.extend_from_slice(object.json()),
+                    false => out.extend_from_slice(&self.encode(object.value())),
+                }
+            }
             Shape::Object if self.endpoint.is_stored_form() => {
                 out.put_u8(b'{');
                 out.extend_from_slice(object.without_type());
@@ -232,8 +240,10 @@ impl Presentation {
     }
 
     fn table_head(&self, meta: &Value, with_columns: bool) -> BytesMut {
-        let columns: Vec<Value> =
-            self.endpoint.resource().rules.columns().iter().map(column).collect();
+        let columns: Vec<Value> = match self.endpoint.view().schema.custom() {
+            Some(version) => version.columns.definitions.clone(),
+            None => self.endpoint.resource().rules.columns().iter().map(column).collect(),
+        };
         let columns = if with_columns { json!(columns) } else { Value::Null };
         let version = self.accepted.meta_version;
         let head = format!(
@@ -244,7 +254,11 @@ impl Presentation {
     }
 
     fn write_row(&self, tree: &Value, metadata: &[u8], out: &mut BytesMut) {
-        let cells = self.endpoint.resource().rules.cells(tree, clock::now_seconds());
+        let now = clock::now_seconds();
+        let cells = match self.endpoint.view().schema.custom() {
+            Some(version) => version.columns.cells(tree, now),
+            None => self.endpoint.resource().rules.cells(tree, now),
+        };
         out.extend_from_slice(b"{\"cells\":");
         write_json(out, &Value::Array(cells));
         match self.include {

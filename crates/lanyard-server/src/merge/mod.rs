@@ -7,6 +7,7 @@
 mod builtin;
 pub mod combine;
 pub mod compare;
+mod custom;
 pub mod fields_v1;
 pub mod last_applied;
 pub mod managers;

@@ -102,6 +102,9 @@ impl Registry {
     ) -> ApiResult<ObjectAnswer> {
         let endpoint = call.endpoint;
         let rules = &endpoint.resource().rules;
+        if let Some(why) = rules.refuses_creation() {
+            return Err(ApiError::forbidden(endpoint.group_resource(), object.name(), why));
+        }
         let subject = Subject::new(call, Operation::Create, Some(object), None);
         self.admission.namespace(self, &subject).await?;
         let errors = problems(call, object);

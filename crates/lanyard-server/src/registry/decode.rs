@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::{Call, Endpoint, Served, ownership::mark_reset};
 use crate::{
-    field::quoted,
+    field::{FieldError, quoted},
     negotiate::Encoding,
     object::ObjectExt,
     request::FieldValidation,
     resource::{Schema, Scope},
     schema::{self, ParseError, Parsed},
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, GroupName},
 };
 
 /// A request body that was read to its end.
@@ -54,6 +54,8 @@ pub(super) enum Misfit {
         /// What is wrong.
         why: String,
     },
+    /// It is of another kind, where any kind can be read.
+    OtherKind(ApiError),
     /// It is of the right kind, but through another group version than the URL's.
     OtherVersion(String),
 }
@@ -63,6 +65,7 @@ impl Misfit {
     pub(super) fn why(self) -> String {
         match self {
             Self::Unrecognized(why) | Self::Unusable { why, .. } | Self::OtherVersion(why) => why,
+            Self::OtherKind(error) => error.to_string(),
         }
     }
 }
@@ -116,8 +119,12 @@ impl<'a> Expected<'a> {
     ) -> ApiResult<Value> {
         let Parsed { value, duplicates } =
             body.parse().map_err(|error| self.unfit(error.into()))?;
-        let problems =
-            |unknown: &[String]| schema::strict_errors(&body.bytes, &duplicates, unknown);
+        let problems = |unknown: &[String]| {
+            // The unknown fields of custom types are found after those that are there twice.
+            let in_order = self.schema.builtin().is_some();
+            let bytes = if in_order { &body.bytes[..] } else { &[] };
+            schema::strict_errors(bytes, &duplicates, unknown)
+        };
         let (object, problems) = self
             .conform(served, value, body.validation, problems)
             .map_err(|misfit| self.unfit(misfit))?;
@@ -162,6 +169,9 @@ impl<'a> Expected<'a> {
             let why = format!("unexpected GroupVersion string: {version}");
             return Err(Misfit::Unrecognized(why));
         }
+        if let Schema::Custom(_) = &*self.schema {
+            return self.check_custom_type(object);
+        }
         let kind = if kind.is_empty() { self.kind } else { kind };
         let version = if version.is_empty() { &self.api_version } else { version };
         if kind != self.kind || version != self.api_version {
@@ -172,6 +182,28 @@ impl<'a> Expected<'a> {
         }
         object["kind"] = self.kind.into();
         object["apiVersion"] = self.api_version.as_str().into();
+        Ok(())
+    }
+
+    /// Objects of custom types must say what they are.
+    fn check_custom_type(&self, object: &Value) -> Result<(), Misfit> {
+        let (version, kind, name) = (object.api_version(), object.kind(), object.name());
+        if kind.is_empty() {
+            return Err(Misfit::Unrecognized("Object 'Kind' is missing".to_owned()));
+        }
+        if version != self.api_version {
+            let expected = &self.api_version;
+            return Err(Misfit::OtherVersion(format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if kind != self.kind {
+            let why = format!("must be {}", self.kind);
+            let error = FieldError::invalid_str("kind", kind, why);
+            let group = version.split('/').next().unwrap_or_default();
+            let kind = GroupName { group, name: kind };
+            return Err(Misfit::OtherKind(ApiError::invalid(kind, name, &[error])));
+        }
         Ok(())
     }
 
@@ -199,6 +231,7 @@ impl<'a> Expected<'a> {
     fn unfit(&self, misfit: Misfit) -> ApiError {
         let expected = self.kind;
         ApiError::bad_request(match misfit {
+            Misfit::OtherKind(error) => return error,
             Misfit::Unrecognized(why) => {
                 format!("the object provided is unrecognized (must be of type {expected}): {why}")
             }

@@ -236,8 +236,10 @@ impl Served {
         let mut by_plural = HashMap::<_, Vec<_>>::new();
         for collection in &collections {
             let endpoints = by_plural.entry(collection.resource.plural.clone()).or_default();
-            let views = 0..collection.resource.views.len();
-            endpoints.extend(views.map(|view| Endpoint { collection: collection.clone(), view }));
+            let views = collection.resource.views.iter().enumerate();
+            let served = views.filter(|(_, view)| view.is_served());
+            endpoints
+                .extend(served.map(|(view, _)| Endpoint { collection: collection.clone(), view }));
         }
         Self { collections, by_plural }
     }
@@ -276,6 +278,14 @@ impl Endpoint {
         self.view().schema.builtin().is_none()
     }
 
+    /// The kind of a list of its objects.
+    pub fn list_kind(&self) -> String {
+        match self.view().schema.custom() {
+            Some(version) => (*version.list_kind).to_owned(),
+            None => format!("{}List", self.resource().kind),
+        }
+    }
+
     /// Whether stored bytes are what this view serves.
     pub fn is_stored_form(&self) -> bool {
         self.view == 0
@@ -295,6 +305,9 @@ impl Endpoint {
 
     /// The name of upstream's internal type, which some messages show.
     pub fn go_type(&self) -> String {
+        if self.resource().is_custom() {
+            return "unstructured.Unstructured".to_owned();
+        }
         let package = match &*self.resource().views[0].group {
             "" => "core",
             group => group.split('.').next().unwrap_or_default(),
@@ -309,6 +322,9 @@ impl Endpoint {
                 (conversion.from_stored)(&mut object);
             }
             object["apiVersion"] = self.view().api_version().into();
+            if let Some(version) = self.view().schema.custom() {
+                version.prune(&mut object);
+            }
         }
         object
     }

@@ -151,6 +151,9 @@ impl Misfit {
     ///
     /// Upstream shows the whole result there. It may hold secrets, so we do not.
     pub(super) fn in_patch(self) -> ApiError {
+        if let Self::OtherKind(error) = self {
+            return error;
+        }
         let error = FieldError::invalid_str("patch", "<value omitted>", self.why());
         ApiError::invalid(GroupName { group: "", name: "" }, "", &[error])
     }

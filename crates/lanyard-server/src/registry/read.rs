@@ -214,7 +214,7 @@ impl Endpoint {
 
     /// Upstream words it in one way for types with fields of their own, and in another for those without.
     fn not_selectable(&self, field: &str) -> ApiError {
-        let none = self.resource().rules.selectable_fields().is_empty();
+        let none = self.resource().rules.selectable_fields().is_empty() && !self.is_custom();
         ApiError::bad_request(match none {
             true => format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

@@ -30,6 +30,17 @@ impl Call<'_> {
         })
     }
 
+    /// Fails when the object of a custom type does not say how many it wants.
+    pub fn check_scale(&self, stored: &Value) -> ApiResult<()> {
+        let Some(scaling) = &self.endpoint.view().scale else { return Ok(()) };
+        if !self.endpoint.is_custom() || at(stored, &scaling.wanted).is_some() {
+            return Ok(());
+        }
+        let path: Vec<&str> = scaling.wanted.iter().map(|part| &**part).collect();
+        let why = format!("the spec replicas field \".{}\" does not exist", path.join("."));
+        Err(ApiError::internal(&why, &why).caused("", &why, None))
+    }
+
     /// The scale of a stored object.
     pub(super) fn scale(&self, stored: &Value) -> Value {
         let object = self.endpoint.to_view(stored.clone());
@@ -114,7 +125,8 @@ impl Call<'_> {
     /// The stored object as a Scale wants it.
     pub(super) fn scaled(&self, scale: &Value, old: &Value) -> ApiResult<Value> {
         let wanted = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-        if wanted < 0 {
+        // The rules of custom types look at the number themselves.
+        if wanted < 0 && !self.endpoint.is_custom() {
             let problem = "must be greater than or equal to 0";
             let error = FieldError::invalid("spec.replicas", &wanted.into(), problem);
             let kind = GroupName { group: "autoscaling", name: "Scale" };

@@ -332,6 +332,11 @@ impl TypeMismatch {
         Self::new(format!("number {found}"), expected.go_name())
     }
 
+    /// A whole sentence about what does not fit.
+    pub(crate) fn sentence(sentence: String) -> Self {
+        Self::text(sentence)
+    }
+
     fn text(sentence: String) -> Self {
         Self::new(sentence, String::new())
     }

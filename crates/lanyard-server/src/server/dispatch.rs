@@ -67,7 +67,17 @@ impl State {
             return Ok(page_not_found());
         }
         let endpoint = self.registry.endpoint(&path.group, &path.version, &path.resource);
-        let endpoint = endpoint.ok_or_else(ApiError::no_such_resource)?;
+        let Some(endpoint) = endpoint else {
+            return match self.discovery().is_custom_group(&path.group) {
+                true => Ok(page_not_found()),
+                false => Err(ApiError::no_such_resource()),
+            };
+        };
+        if is_misplaced(&endpoint, head.info.verb, path) {
+            return Ok(page_not_found());
+        }
+        let warning = endpoint.view().schema.custom().and_then(|v| v.warning.clone());
+        head.warnings.lock().extend(warning);
         if path.subresource == "token" && endpoint.resource().storage == "serviceaccounts" {
             return self.token_request(head, &endpoint, path, user, body).await;
         }
@@ -112,6 +122,9 @@ impl State {
             Some(version) => VersionMatch::NotOlderThan(version),
         };
         let object = self.registry.get(call, version).await?;
+        if call.subresource == Some(Subresource::Scale) {
+            call.check_scale(&object.value())?;
+        }
         Ok(head.object_reply(call, &presentation, StatusCode::OK, &ObjectAnswer::Stored(object)))
     }
 
@@ -282,12 +295,13 @@ impl RequestHead {
         let shapes = [Shape::Object, Shape::Table, Shape::Metadata, Shape::MetadataList];
         let list = matches!(self.info.verb, "list" | "watch");
         negotiate::check_route(&self.parts.headers, list)?;
-        let accepted = negotiate::response(&self.parts.headers, &shapes)?;
+        let mut accepted = negotiate::response(&self.parts.headers, &shapes)?;
         if accepted.encoding == Encoding::Protobuf
             && accepted.shape == Shape::Object
             && endpoint.is_custom()
         {
-            return Err(ApiError::not_acceptable(NO_PROTOBUF));
+            let other = negotiate::without_protobuf(&self.parts.headers, &shapes);
+            accepted = other.ok_or_else(|| ApiError::not_acceptable(NO_PROTOBUF))?;
         }
         let include = match accepted.shape {
             Shape::Table => IncludeObject::parse(self.query.get("includeObject"))?,
@@ -370,15 +384,15 @@ fn check_route(
         "finalize" => Some(Subresource::Finalize),
         "scale" => Some(Subresource::Scale),
         "approval" => Some(Subresource::Approval),
-        _ => return Err(ApiError::no_such_resource()),
+        _ => return Err(no_such_part(endpoint, path)),
     };
     if let Some(subresource) = subresource {
         let offered = match subresource {
             Subresource::Scale => endpoint.view().scale.is_some(),
-            part => resource.subresources.contains(&part),
+            part => resource.subresources_in(endpoint.view()).contains(&part),
         };
         if !offered {
-            return Err(ApiError::no_such_resource());
+            return Err(no_such_part(endpoint, path));
         }
         return match (subresource, verb) {
             (
@@ -386,6 +400,9 @@ fn check_route(
                 "get" | "update" | "patch",
             ) => Ok(Some(subresource)),
             (Subresource::Finalize, "update") => Ok(Some(subresource)),
+            _ if endpoint.is_custom() => {
+                Err(ApiError::method_not_supported(endpoint.group_resource(), verb))
+            }
             _ => Err(ApiError::method_not_allowed()),
         };
     }
@@ -400,11 +417,27 @@ fn check_route(
     if !on_collection {
         check_name(&path.name)?;
     }
-    let offered = resource.verbs.contains(&verb);
+    // A definition that goes away lets its objects be changed: their finalizers must go.
+    let offered = resource.verbs.contains(&verb) || resource.is_custom();
     if !offered || create_on_object || writes_without_namespace || change_without_name {
         return Err(ApiError::method_not_allowed());
     }
     Ok(None)
+}
+
+/// A custom type is looked for where its scope says, and nowhere else.
+fn is_misplaced(endpoint: &Endpoint, verb: &str, path: &ResourcePath) -> bool {
+    let namespaced = endpoint.resource().scope == Scope::Namespaced;
+    let everywhere = namespaced && matches!(verb, "list" | "watch");
+    endpoint.is_custom() && namespaced == path.namespace.is_empty() && !everywhere
+}
+
+/// A part that objects of the type do not have.
+fn no_such_part(endpoint: &Endpoint, path: &ResourcePath) -> ApiError {
+    match endpoint.resource().is_custom() {
+        true => ApiError::not_found(endpoint.group_resource(), &path.name),
+        false => ApiError::no_such_resource(),
+    }
 }
 
 /// Nothing can have a name that is no part of a path.

@@ -30,6 +30,7 @@ pub use identity::PeerIdentity;
 use crate::{
     audit::AuditLog,
     controllers::{self, Controllers},
+    custom::CustomTypes,
     discovery::Discovery,
     http::Listener,
     metrics::ServerMetrics,
@@ -122,6 +123,7 @@ impl Server {
         let listener = listener.map_err(|source| Error::Io { what: what(), source })?;
         let address = listener.address().map_err(|source| Error::Io { what: what(), source })?;
         let audit = config.audit_log.as_deref().map(open_audit).transpose()?;
+        let custom = CustomTypes::open(&registry).await?;
         bootstrap::run(&registry, address).await.map_err(Error::Bootstrap)?;
         let state = Arc::new(State {
             metrics: Arc::default(),
@@ -138,6 +140,7 @@ impl Server {
         let kubeconfig = config.data_dir.join("admin.kubeconfig");
         pki.write_admin_kubeconfig(&kubeconfig, &server_url(address))?;
         let mut loops = JoinSet::new();
+        loops.spawn(custom.run());
         let controllers = state.spawn_loops(&pki, &mut loops);
         loops.spawn(renew(pki, kubeconfig, server_url(address)));
         Ok(Self { state, listener, address, loops, controllers })
@@ -162,7 +165,10 @@ impl Server {
 
 impl State {
     fn spawn_loops(self: &Arc<Self>, pki: &Arc<Pki>, loops: &mut JoinSet<()>) -> Controllers {
-        for collection in self.registry.served().collections.clone() {
+        let served = self.registry.served();
+        // The custom types see to their own.
+        let builtin = served.collections.iter().filter(|c| !c.resource.is_custom());
+        for collection in builtin.cloned() {
             let registry = self.registry.clone();
             loops.spawn(async move { registry.keep_fed(collection).await });
         }

@@ -50,6 +50,12 @@ impl State {
             }
             ["api", version] => self.found(head, discovery.resource_list("", version)),
             ["apis", group] => self.found(head, discovery.group(group)),
+            ["apis", group, version]
+                if discovery.is_custom_group(group)
+                    && discovery.resource_list(group, version).is_none() =>
+            {
+                Ok(page_not_found())
+            }
             ["apis", group, version] => self.found(head, discovery.resource_list(group, version)),
             ["api" | "apis", ..] => Err(ApiError::no_such_resource()),
             ["version"] => {

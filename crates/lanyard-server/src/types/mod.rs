@@ -8,6 +8,7 @@ mod age;
 mod certificates;
 mod column;
 mod config_map;
+pub mod custom_resource_definition;
 mod event;
 mod key_pair;
 mod label_selector;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Resource> {
         service_account::resource(),
         service::resource(),
         lease::resource(),
+        custom_resource_definition::resource(),
         rbac::role(),
         rbac::cluster_role(),
         rbac::role_binding(),
