@@ -8,6 +8,7 @@ mod answer;
 mod client;
 mod compare;
 mod deviations;
+mod documents;
 mod script;
 mod types;
 
@@ -64,6 +65,12 @@ fn both_servers_give_the_same_answers() -> Result<()> {
     let (custom, others) = others.into_iter().partition(|play| play.name.starts_with(CUSTOM));
     for plays in [prelude, others, apply, custom] {
         runtime.block_on(play_all(&servers, plays, &mut report))?;
+    }
+    if documents::NAME.contains(&wanted) {
+        for (path, differences) in runtime.block_on(documents::differences(&servers))? {
+            let id = format!("{}: {path}", documents::NAME);
+            report.note(&id, &id, differences);
+        }
     }
     report.verdict()
 }
@@ -159,19 +166,24 @@ struct Report {
 
 impl Report {
     fn add(&mut self, script: &str, case: &Case, differences: Vec<Difference>) {
-        self.asked += 1;
         let id = format!("{script}: {}", case.title);
+        let heading = format!("{id} (line {}): {}", case.line, case.request_line());
+        self.note(&id, &heading, differences);
+    }
+
+    /// Takes in how the answers to one request differ.
+    fn note(&mut self, id: &str, heading: &str, differences: Vec<Difference>) {
+        self.asked += 1;
         for difference in differences {
-            match deviations::find(&id, &difference) {
+            match deviations::find(id, &difference) {
                 Some(deviation) => {
                     self.met.insert(deviation);
                 }
                 None => {
-                    let heading = format!("{id} (line {}): {}", case.line, case.request_line());
-                    if !self.defects.contains_key(&heading) {
-                        self.order.push(heading.clone());
+                    if !self.defects.contains_key(heading) {
+                        self.order.push(heading.to_owned());
                     }
-                    self.defects.entry(heading).or_default().push(difference);
+                    self.defects.entry(heading.to_owned()).or_default().push(difference);
                 }
             }
         }

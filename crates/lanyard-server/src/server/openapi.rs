@@ -30,7 +30,7 @@ impl State {
             "v2" => {
                 let known = [JSON, V2_PROTOBUF_OLD, V2_PROTOBUF];
                 let Some(media) = negotiate::media_type(&head.parts.headers, &known) else {
-                    return Ok(empty(StatusCode::NOT_ACCEPTABLE));
+                    return Ok(not_acceptable());
                 };
                 let made = blocking(move || openapi.everything(&discovery)).await?;
                 Ok(match media {
@@ -45,7 +45,7 @@ impl State {
             rest => match rest.strip_prefix("v3/") {
                 Some(name) => {
                     if negotiate::media_type(&head.parts.headers, &[JSON]).is_none() {
-                        return Ok(empty(StatusCode::NOT_ACCEPTABLE));
+                        return Ok(not_acceptable());
                     }
                     let wanted = name.to_owned();
                     let page = blocking(move || openapi.page(&discovery, &wanted)).await?;
@@ -106,8 +106,19 @@ fn send(head: &RequestHead, document: &Document, media: &'static str) -> Reply {
 /// What caches must know of a document.
 fn tag(response: &mut Reply, document: &Document) {
     let headers = response.headers_mut();
-    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
+    vary(headers);
     insert(headers, header::ETAG, &format!("\"{}\"", document.hash));
+}
+
+fn not_acceptable() -> Reply {
+    let mut response = empty(StatusCode::NOT_ACCEPTABLE);
+    vary(response.headers_mut());
+    response
+}
+
+fn vary(headers: &mut http::HeaderMap) {
+    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept"));
 }
 
 fn empty(code: StatusCode) -> Reply {
