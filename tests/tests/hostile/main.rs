@@ -1,6 +1,7 @@
 //! Hostile and broken clients against the built binary: the right Status or a closed connection, never a
 //! crash, a hang or an answer of 500; bounded memory; nothing written; and the server goes on.
 
+mod applies;
 mod bodies;
 mod objects;
 mod peers;

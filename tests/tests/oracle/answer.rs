@@ -128,6 +128,10 @@ impl Side {
         for (key, value) in map.iter_mut() {
             self.replace(value, key);
         }
+        if let Some(Value::Array(entries)) = map.get_mut("managedFields") {
+            // They are in the order of their times, which may differ by a second.
+            entries.sort_by_key(Value::to_string);
+        }
         // Keys of items in managedFields, which may be uids.
         let keyed: Vec<String> = map.keys().filter(|key| key.starts_with("k:")).cloned().collect();
         for key in keyed {

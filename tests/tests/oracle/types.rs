@@ -197,8 +197,14 @@ pub(crate) const ALL: &[Variables] = &[
         ("path", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
         ("kind", "ValidatingWebhookConfiguration"),
         ("version", "admissionregistration.k8s.io/v1"),
-        ("content", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#),
-        ("changed", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#),
+        (
+            "content",
+            r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#,
+        ),
+        (
+            "changed",
+            r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#,
+        ),
         ("wrong", r#""webhooks": {"a": 1}"#),
     ],
     &[
@@ -208,8 +214,14 @@ pub(crate) const ALL: &[Variables] = &[
         ("path", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
         ("kind", "MutatingWebhookConfiguration"),
         ("version", "admissionregistration.k8s.io/v1"),
-        ("content", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#),
-        ("changed", r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#),
+        (
+            "content",
+            r#""webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://nope.invalid/x"}, "rules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}], "sideEffects": "None", "admissionReviewVersions": ["v1"]}]"#,
+        ),
+        (
+            "changed",
+            r#""webhooks": [{"name": "a.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/x"}, "caBundle": "eA=="}, "rules": [{"operations": ["*"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster"}], "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1", "v2"], "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"a": "b"}}, "objectSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}]"#,
+        ),
         ("wrong", r#""webhooks": {"a": 1}"#),
     ],
 ];

@@ -121,7 +121,7 @@ impl Registry {
             }
             return Ok(ObjectAnswer::Tree(object.clone()));
         }
-        let value = endpoint.collection.codec.encode(object);
+        let value = call.encode_within_limit(object);
         let ttl = rules.time_to_live(object).map(Duration::from_secs);
         let write = Write {
             key: format!("{}{key}", endpoint.collection.prefix).into(),

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+use lanyard_store::VALUE_MAX;
 use serde_json::{Value, json};
 
 use super::{Call, Endpoint};
@@ -172,6 +174,19 @@ pub(super) fn set_managers(object: &mut Value, managers: &Managers) {
 /// Takes the entries out of an object.
 pub(super) fn take_entries(object: &mut Value) -> Option<Value> {
     object.meta_mut().remove(ENTRIES)
+}
+
+impl Call<'_> {
+    /// The stored bytes of an object. One that is too large for the store with its entries, and would not
+    /// be without, loses them, as upstream does it: better untracked than refused.
+    pub(super) fn encode_within_limit(&self, object: &mut Value) -> Bytes {
+        let codec = &self.endpoint.collection.codec;
+        let bytes = codec.encode(object);
+        if bytes.len() <= VALUE_MAX || take_entries(object).is_none() {
+            return bytes;
+        }
+        codec.encode(object)
+    }
 }
 
 /// Whether a change is none: all that differs is when somebody last set what they own.

@@ -156,7 +156,10 @@ impl Registry {
         if new.is_deleting() && new.finalizers().is_empty() && rules.deletion_ready(&new) {
             return self.finish_deletion(call, current, new).await;
         }
-        let value = call.endpoint.collection.codec.encode(&mut new);
+        let value = match change {
+            Change::Apply(_) => call.endpoint.collection.codec.encode(&mut new),
+            _ => call.encode_within_limit(&mut new),
+        };
         let ttl = rules.time_to_live(&new).map(Duration::from_secs);
         let op = WriteOp::Put { value: value.clone(), ttl };
         match self.write_over(call, current, op).await? {
