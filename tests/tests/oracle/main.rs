@@ -35,8 +35,8 @@ const EVERY_TYPE: &str = "every_type";
 /// The script that makes what others need, played before them.
 const PRELUDE: &str = "prelude";
 
-/// The script that writes so much that lists played beside it would not be of the version they expect.
-const APPLY: &str = "apply";
+/// The script about versions of lists, played before others write.
+const LISTS: &str = "lists";
 
 /// What we serve and this kube-apiserver does not by default: kinds that it has but calls unfinished.
 const FLAGS: &[&str] = &[
@@ -61,9 +61,9 @@ fn both_servers_give_the_same_answers() -> Result<()> {
     let mut report = Report { complete: wanted.is_empty(), ..Report::default() };
     let (prelude, others): (Vec<_>, Vec<_>) = plays()?.into_iter().partition(|p| p.name == PRELUDE);
     let others = others.into_iter().filter(|play| play.name.contains(&wanted));
-    let (apply, others): (Vec<_>, Vec<_>) = others.partition(|play| play.name == APPLY);
+    let (lists, others): (Vec<_>, Vec<_>) = others.partition(|play| play.name == LISTS);
     let (custom, others) = others.into_iter().partition(|play| play.name.starts_with(CUSTOM));
-    for plays in [prelude, others, apply, custom] {
+    for plays in [prelude, lists, others, custom] {
         runtime.block_on(play_all(&servers, plays, &mut report))?;
     }
     if documents::NAME.contains(&wanted) {
