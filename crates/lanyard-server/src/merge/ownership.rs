@@ -41,8 +41,8 @@ pub struct Writer<'a> {
     pub api_version: &'a str,
     /// The subresource that is written to, or empty.
     pub subresource: &'a str,
-    /// The time, in RFC 3339.
-    pub now: &'a str,
+    /// The time, in RFC 3339; nothing where none is kept.
+    pub now: Option<&'a str>,
     /// The fields that this way of writing cannot change, whatever it says.
     pub reset: &'a FieldSet,
 }
@@ -147,7 +147,7 @@ pub fn update(
         if let Some(previous) = managers.0.get(&manager) {
             mine = mine.union(&previous.set);
         }
-        let owned = Owned { set: mine, api_version: api_version.into(), time: Some(now.into()) };
+        let owned = Owned { set: mine, api_version: api_version.into(), time: now.map(Into::into) };
         managers.0.insert(manager, owned);
     }
     managers.cap();
@@ -195,7 +195,7 @@ pub fn apply(
     changes.take_from(&mut managers, Some(&me)).map_err(Refused::Misfit)?;
     if let Some(mine) = managers.0.get_mut(&me) {
         mine.set = mine.set.difference(&UNOWNED);
-        mine.time = if unchanged { time } else { Some(writer.now.into()) };
+        mine.time = if unchanged { time } else { writer.now.map(Into::into) };
         if mine.set.is_empty() {
             managers.0.remove(&me);
         }

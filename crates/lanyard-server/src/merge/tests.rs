@@ -79,7 +79,7 @@ impl State {
 }
 
 fn writer<'a>(name: &'a str, api_version: &'a str, reset: &'a FieldSet) -> Writer<'a> {
-    Writer { name, api_version, subresource: "", now: "2026-01-01T00:00:00Z", reset }
+    Writer { name, api_version, subresource: "", now: Some("2026-01-01T00:00:00Z"), reset }
 }
 
 fn config_map(data: Value) -> Value {

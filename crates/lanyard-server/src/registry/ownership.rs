@@ -100,7 +100,8 @@ impl Call<'_> {
             name,
             api_version: &write.api_version,
             subresource: self.subresource.map_or("", Subresource::as_str),
-            now: &write.now,
+            // As upstream: who scales is noted without a time.
+            now: (self.subresource != Some(Subresource::Scale)).then_some(&write.now),
             reset: &write.reset,
         }
     }
