@@ -14,12 +14,14 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
     admin.prints(
         "api-versions",
         "admissionregistration.k8s.io/v1
+         apiextensions.k8s.io/v1
          authentication.k8s.io/v1
          authorization.k8s.io/v1
          certificates.k8s.io/v1
          certificates.k8s.io/v1beta1
          coordination.k8s.io/v1
          events.k8s.io/v1
+         flowcontrol.apiserver.k8s.io/v1
          rbac.authorization.k8s.io/v1
          v1",
     )?;
@@ -48,12 +50,15 @@ clusterrolebindings        rbac.authorization.k8s.io/v1 false ClusterRoleBinding
 clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole
 clustertrustbundles        certificates.k8s.io/v1       false ClusterTrustBundle
 configmaps              cm v1                           true  ConfigMap
+customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition
 events                  ev v1                           true  Event
 events                  ev events.k8s.io/v1             true  Event
+flowschemas flowcontrol.apiserver.k8s.io/v1 false FlowSchema
 leases                     coordination.k8s.io/v1       true  Lease
 localsubjectaccessreviews  authorization.k8s.io/v1      true  LocalSubjectAccessReview
 mutatingwebhookconfigurations admissionregistration.k8s.io/v1 false MutatingWebhookConfiguration
 namespaces              ns v1                           false Namespace
+prioritylevelconfigurations flowcontrol.apiserver.k8s.io/v1 false PriorityLevelConfiguration
 rolebindings               rbac.authorization.k8s.io/v1 true  RoleBinding
 roles                      rbac.authorization.k8s.io/v1 true  Role
 secrets                    v1                           true  Secret

@@ -92,6 +92,16 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Services can only be read, and have no parts.",
     },
     Deviation {
+        cases: "flowcontrol: *",
+        at: &["/body/metadata/managedFields*"],
+        why: "What every server starts with was written by ours under its own name.",
+    },
+    Deviation {
+        cases: "flowcontrol: the schema *",
+        at: &["/body/status*"],
+        why: "Flow schemas are inert: nobody looks whether their priority level is there.",
+    },
+    Deviation {
         cases: "discovery: the kinds of certificates",
         at: &["/body/resources"],
         why: "We serve cluster trust bundles as v1, as the next release of upstream does.",

@@ -224,6 +224,17 @@ pub(crate) const ALL: &[Variables] = &[
         ),
         ("wrong", r#""webhooks": {"a": 1}"#),
     ],
+    &[
+        ("type", "prioritylevelconfigurations"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"),
+        ("path", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"),
+        ("kind", "PriorityLevelConfiguration"),
+        ("version", "flowcontrol.apiserver.k8s.io/v1"),
+        ("content", r#""spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {"type": "Queue", "queuing": {"queues": 4, "handSize": 2}}}}"#),
+        ("changed", r#""spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, "lendablePercent": 7, "borrowingLimitPercent": 9}}"#),
+        ("wrong", r#""spec": {"limited": 5}"#),
+    ],
 ];
 
 /// What a run of a script is called: `script[type]` for one type, else `script`.

@@ -1,4 +1,4 @@
-//! The objects that every server starts with: namespaces, roles, the `kubernetes` service.
+//! The objects that every server starts with: namespaces, roles, flow schemas, the `kubernetes` service.
 //!
 //! Written through the registry like any other write, and only where something is missing, so that a
 //! restart changes nothing and several servers may start at once.
@@ -19,12 +19,14 @@ use crate::{
     registry::{self, Call, Registry, delete::DeleteOptions},
     resource::Scope,
     status::{ApiError, ApiResult},
+    types::flow_control::bootstrap as flow_control,
 };
 
 /// The namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 /// Writes what is missing.
 pub(super) async fn run(registry: &Arc<Registry>, address: SocketAddr) -> ApiResult<()> {
@@ -38,9 +40,13 @@ pub(super) async fn run(registry: &Arc<Registry>, address: SocketAddr) -> ApiRes
     let roles = roles
         .iter()
         .map(|(kind, wanted)| reconcile_role(registry, (RBAC, "v1", kind.resource()), wanted));
+    let flows = flow_control::objects();
+    let flows = flows.into_iter().map(|(resource, wanted)| {
+        ensure(registry, (FLOW_CONTROL, "v1", resource), wanted, flow_control::differs)
+    });
     let service = kubernetes_service(address);
     let service = ensure(registry, ("", "v1", "services"), service, service_differs);
-    tokio::try_join!(try_join_all(roles), service)?;
+    tokio::try_join!(try_join_all(roles), try_join_all(flows), service)?;
     Ok(())
 }
 

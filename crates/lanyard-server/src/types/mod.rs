@@ -10,6 +10,7 @@ mod column;
 mod config_map;
 pub mod custom_resource_definition;
 mod event;
+pub mod flow_control;
 mod key_pair;
 mod label_selector;
 mod lease;
@@ -20,6 +21,7 @@ mod rbac;
 mod secret;
 mod service;
 mod service_account;
+mod status;
 
 pub use age::age;
 pub use names::{validate_label_key, validate_label_value, validate_name};
@@ -45,6 +47,8 @@ pub fn all() -> Vec<Resource> {
         certificates::trust_bundle(),
         admission::validating_webhooks(),
         admission::mutating_webhooks(),
+        flow_control::flow_schema(),
+        flow_control::priority_level(),
     ]
 }
 
