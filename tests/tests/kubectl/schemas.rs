@@ -1,7 +1,10 @@
 //! What kubectl reads from OpenAPI: explanations, and that the server checks fields so that it need not.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
-use lanyard_tests::Cluster;
+use lanyard_testkit::wait_until;
+use lanyard_tests::{Cluster, SOON};
 use serde_json::Value;
 
 use crate::shop;
@@ -54,6 +57,62 @@ fn unknown_fields_are_the_servers_business() -> Result<()> {
     ensure!(ignored.success()? == "configmap/a replaced\n");
     Ok(())
 }
+
+#[test]
+fn a_custom_resource_is_published_within_a_second() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let admin = &cluster.admin;
+    let mut api = cluster.api()?;
+    admin.create(SHIRTS)?;
+    let page = "/openapi/v3/apis/stable.example.com/v1";
+    let created = Instant::now();
+    let document = wait_until("the document of the type", SOON, || {
+        let answer = api.get(page)?;
+        Ok((answer.code == 200).then_some(answer.body))
+    })?;
+    ensure!(created.elapsed() < Duration::from_secs(1), "it took {:?}", created.elapsed());
+    no_loose_ends(&document, &document)?;
+    let everything = api.get("/openapi/v2")?.expect(200)?;
+    ensure!(everything["definitions"]["com.example.stable.v1.Shirt"].is_object());
+
+    let explained = admin.ok("explain shirts.spec --recursive")?;
+    for part in ["KIND:       Shirt", "FIELD: spec <Object>", "color\t<string>", "size\t<integer>"]
+    {
+        ensure!(explained.contains(part), "no `{part}`:\n{explained}");
+    }
+    ensure!(admin.ok("explain shirts.spec.color")?.contains("Any colour will do."));
+    let shirt = "{apiVersion: stable.example.com/v1, kind: Shirt, metadata: {name: one}, spec: {colour: red}}";
+    let refused = admin.cannot_create(shirt)?;
+    ensure!(refused.contains(r#"strict decoding error: unknown field "spec.colour""#), "{refused}");
+    admin.create(&shirt.replace("colour", "color"))?;
+
+    admin.ok("delete crd shirts.stable.example.com")?;
+    wait_until("the document to go", SOON, || Ok((api.get(page)?.code == 404).then_some(())))?;
+    Ok(())
+}
+
+const SHIRTS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shirts.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: shirts, singular: shirt, kind: Shirt}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              color: {type: string, description: Any colour will do.}
+              size: {type: integer, nullable: true}
+";
 
 #[test]
 fn the_documents_can_be_read_raw() -> Result<()> {

@@ -230,6 +230,11 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Both answer to the deletion with the object; only our document says so.",
     },
     Deviation {
+        cases: "openapi: /openapi/v3/apis/*.example.com/*",
+        at: &["*.DeleteOptions/x-kubernetes-group-version-kind"],
+        why: "Upstream lists group versions that have nothing to do with the custom resource.",
+    },
+    Deviation {
         cases: "openapi: /openapi/v2",
         at: &[
             "/definitions/*.DeleteOptions/x-kubernetes-group-version-kind",

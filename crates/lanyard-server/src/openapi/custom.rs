@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{descriptions::Descriptions, dialect::Dialect, schemas::OBJECT_META};
+use crate::resource::Schema;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -26,6 +27,15 @@ pub(super) fn model(schema: Option<Value>, dialect: Dialect, texts: &Description
     publish(&mut schema, dialect, texts);
     add_properties(&mut schema, dialect, texts);
     schema
+}
+
+/// Says by which fields objects can be selected.
+pub(super) fn say_selectable(model: &mut Value, schema: &Schema) {
+    let fields = schema.custom().map(|version| version.selectable.as_slice()).unwrap_or_default();
+    if !fields.is_empty() {
+        let fields: Vec<Value> = fields.iter().map(|path| json!({"fieldPath": path})).collect();
+        model["x-kubernetes-selectable-fields"] = fields.into();
+    }
 }
 
 /// Brings a schema and all below it into the form that is published.
@@ -142,6 +152,8 @@ fn is_set(schema: &Value, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// What becomes of one field of a spec; the answers are those of kube-apiserver.
@@ -219,5 +231,35 @@ mod tests {
         assert_eq!(model(Some(root.clone()), Dialect::V2, &texts), json!({"type": "object"}));
         assert!(model(Some(root), Dialect::V3, &texts)["properties"]["metadata"].is_object());
         assert_eq!(model(None, Dialect::V3, &texts), json!({"type": "object"}));
+    }
+
+    /// Anything that is JSON, with the words that are looked at more often than by chance.
+    fn schemas() -> impl Strategy<Value = Value> {
+        let words = "(properties|items|additionalProperties|anyOf|allOf|required|type|nullable|default|x-kubernetes-(int-or-string|embedded-resource|preserve-unknown-fields)|[a-z]{1,3})";
+        let leaf = prop_oneof![
+            Just(json!(true)),
+            Just(json!("object")),
+            Just(json!("array")),
+            Just(json!(["a", 1])),
+            Just(Value::Null),
+        ];
+        leaf.prop_recursive(5, 64, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(words, inner, 0..6)
+                    .prop_map(|members| members.into_iter().collect::<Map<_, _>>().into()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn fuzz_any_schema_is_published_as_an_object(schema in schemas()) {
+            let texts = Descriptions::read();
+            for dialect in [Dialect::V2, Dialect::V3] {
+                let published = model(Some(schema.clone()), dialect, &texts);
+                prop_assert!(published.is_object());
+            }
+        }
     }
 }

@@ -14,8 +14,8 @@ use super::{
     parameters,
     paths::{Path, Target, base, resource_list},
     schemas::{
-        API_GROUP, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS, DELETE_OPTIONS, PATCH, STATUS,
-        Schemas, VERSION_INFO, WATCH_EVENT,
+        API_GROUP, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS, DELETE_OPTIONS, OBJECT_META,
+        PATCH, STATUS, Schemas, VERSION_INFO, WATCH_EVENT,
     },
 };
 use crate::{
@@ -261,20 +261,27 @@ impl<'a> Writer<'a> {
         target
     }
 
+    /// The models of a resource: its own, and that of its lists.
     fn models(&mut self, target: &Target<'_>, gvk: Gvk, schema: Option<Schema>) {
         self.schemas.is_kind(&target.model, gvk.clone());
-        match schema {
-            Some(schema) if target.custom => {
-                self.schemas.need(super::schemas::OBJECT_META);
-                let model = custom::model(schema.openapi(), self.schemas.dialect, self.texts);
+        let schema = schema.filter(|_| target.custom);
+        match &schema {
+            Some(schema) => {
+                self.schemas.need(OBJECT_META);
+                let mut model = custom::model(schema.openapi(), self.schemas.dialect, self.texts);
+                custom::say_selectable(&mut model, schema);
                 self.schemas.insert(&target.model, model);
             }
-            _ => self.schemas.need(&target.model),
+            None => self.schemas.need(&target.model),
         }
         if target.subresource.is_none() && target.verbs.contains(&"list") {
             let list = Gvk { kind: format!("{}List", gvk.kind), ..gvk };
             self.schemas.is_kind(&target.list_model, list);
-            self.schemas.list(&target.list_model, &target.model, !target.custom);
+            let mut list = self.schemas.list(&target.model, !target.custom);
+            if let Some(schema) = &schema {
+                custom::say_selectable(&mut list, schema);
+            }
+            self.schemas.insert(&target.list_model, list);
         }
     }
 

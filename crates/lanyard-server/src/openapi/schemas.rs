@@ -149,18 +149,18 @@ impl<'a> Schemas<'a> {
         self.insert(fields.model, schema);
     }
 
-    /// The list of a kind.
-    pub(super) fn list(&mut self, model: &str, item: &str, described: bool) {
+    /// The model of the list of a kind; where `zeroes`, it says what is there when nothing is.
+    pub(super) fn list(&mut self, item: &str, zeroes: bool) -> Value {
         self.need(LIST_META);
         let mut metadata = self.dialect.extended(LIST_META);
         let mut items = self.dialect.reference(item);
-        if self.dialect == Dialect::V3 && described {
+        if self.dialect == Dialect::V3 && zeroes {
             items = json!({"allOf": [items], "default": {}});
             metadata["default"] = json!({});
         }
         let text = |text: &str| json!({"type": "string", "description": text});
         metadata["description"] = "Where the list stands in the history of its objects.".into();
-        let schema = json!({
+        json!({
             "type": "object",
             "required": ["items"],
             "properties": {
@@ -169,8 +169,7 @@ impl<'a> Schemas<'a> {
                 "metadata": metadata,
                 "items": {"type": "array", "items": items, "description": "The objects."},
             },
-        });
-        self.insert(model, schema);
+        })
     }
 
     fn property(&mut self, owner: &Struct, field: &Field) -> Value {
