@@ -20,7 +20,7 @@ use crate::{
     object::ObjectExt,
     resource::{Resource, ScaleSelector, Scaling, Schema, Scope, Subresource, View},
     schema::{Conformed, TypeMismatch},
-    structural::{self, Node},
+    structural::{self, Expressions, Node},
     types::custom_resource_definition::{find, versions},
 };
 use columns::Columns;
@@ -38,6 +38,8 @@ const LAST_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watc
 pub struct Version {
     /// The fields.
     pub node: Node,
+    /// The rules that are expressions.
+    pub expressions: Option<Expressions>,
     /// The schema as it was written.
     pub source: Value,
     /// Whether clients see it.
@@ -147,6 +149,7 @@ fn describe_version(definition: &Value, version: &Value, list_kind: &Name) -> Ve
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let paths = selectable.into_iter().flatten().map(|field| field.text(&["jsonPath"]));
     Version {
+        expressions: Expressions::compile(&node, true),
         node,
         source,
         served: version["served"] == true,

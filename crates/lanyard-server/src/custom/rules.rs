@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Version;
 use crate::{
-    field::{FieldError, quoted},
+    field::{FieldError, FieldErrorKind, quoted},
     name::Name,
     object::ObjectExt,
     resource::{Column, Rules, Subresource, View, WriteContext},
@@ -81,6 +81,7 @@ impl Rules for CustomRules {
         errors.extend(scale_problems(object, context, true));
         errors.extend(validate_embedded(object, &version.node));
         errors.extend(validate_lists(object, &version.node));
+        check_rules(version, object, None, &mut errors);
         errors
     }
 
@@ -104,6 +105,7 @@ impl Rules for CustomRules {
         if !lists.is_empty() && validate_lists(old, &version.node).is_empty() {
             errors.extend(lists);
         }
+        check_rules(version, new, Some(old), &mut errors);
         errors
     }
 
@@ -162,6 +164,32 @@ impl Rules for CustomRules {
             Some(other) => other.to_string(),
         }
     }
+}
+
+/// Rules are for objects that have the shape that they speak of.
+fn check_rules(
+    version: &Version,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(expressions) = &version.expressions else { return };
+    let blocks = |error: &FieldError| {
+        matches!(
+            error.kind,
+            FieldErrorKind::NotSupported
+                | FieldErrorKind::Required
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::TooMany
+                | FieldErrorKind::TypeInvalid
+        )
+    };
+    if errors.iter().any(blocks) {
+        let text = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.push(FieldError::invalid("<nil>", &Value::Null, text));
+        return;
+    }
+    errors.extend(expressions.validate("", object, old));
 }
 
 fn status_problems(new: &Value, old: &Value, version: &Version) -> Vec<FieldError> {

@@ -7,7 +7,7 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Number, Value};
 
-use super::{Additional, Kind, Limits, List, Node, format};
+use super::{Additional, Kind, Limits, Node, format, lists::OldItems};
 use crate::field::{FieldError, json_text, quoted};
 
 /// So many problems are told at most, so that a long list of bad items stays a short answer.
@@ -479,34 +479,6 @@ impl Checker<'_> {
         let base = if self.base.is_empty() { "<nil>" } else { self.base };
         Problem { error: FieldError::invalid_str(base, "", &sentence), sentence }
     }
-}
-
-/// The items of the list that was there before, by key.
-struct OldItems<'a> {
-    keys: &'a [String],
-    items: Vec<(Vec<Option<&'a Value>>, &'a Value)>,
-}
-
-impl<'a> OldItems<'a> {
-    fn new(old: Option<&'a Value>, list: &'a List) -> Self {
-        let (List::Map(keys), Some(Value::Array(items))) = (list, old) else {
-            return Self { keys: &[], items: Vec::new() };
-        };
-        let items = items.iter().map(|item| (key(item, keys), item)).collect();
-        Self { keys, items }
-    }
-
-    fn of(&self, item: &Value) -> Option<&'a Value> {
-        if self.items.is_empty() {
-            return None;
-        }
-        let wanted = key(item, self.keys);
-        self.items.iter().find(|(key, _)| *key == wanted).map(|(_, item)| *item)
-    }
-}
-
-fn key<'a>(item: &'a Value, keys: &[String]) -> Vec<Option<&'a Value>> {
-    keys.iter().map(|key| item.get(key)).collect()
 }
 
 /// How many alternatives are valid, and the one to tell of: a valid one, or that which came closest.

@@ -83,3 +83,41 @@ fn duplicate(path: &str, at: usize, value: &Value) -> FieldError {
 pub(super) fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
+
+/// The items of the list that was there before, by their keys.
+pub(super) struct OldItems<'a> {
+    keys: &'a [String],
+    items: HashMap<String, &'a Value>,
+}
+
+impl<'a> OldItems<'a> {
+    pub(super) fn new(old: Option<&'a Value>, list: &'a List) -> Self {
+        let (List::Map(keys), Some(Value::Array(list))) = (list, old) else {
+            return Self { keys: &[], items: HashMap::new() };
+        };
+        let mut items = HashMap::with_capacity(list.len());
+        for item in list {
+            items.entry(key(item, keys)).or_insert(item);
+        }
+        Self { keys, items }
+    }
+
+    /// What an item was before.
+    pub(super) fn of(&self, item: &Value) -> Option<&'a Value> {
+        if self.items.is_empty() {
+            return None;
+        }
+        self.items.get(&key(item, self.keys)).copied()
+    }
+}
+
+fn key(item: &Value, keys: &[String]) -> String {
+    let mut text = String::new();
+    for key in keys {
+        // What is missing is told from what is null.
+        let value = item.get(key).map(Value::to_string).unwrap_or_default();
+        text.push_str(&value);
+        text.push('\0');
+    }
+    text
+}

@@ -7,6 +7,7 @@
 
 mod check;
 mod embedded;
+mod expressions;
 mod format;
 mod lists;
 mod pattern;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use check::{Checker, MAX_PROBLEMS};
 pub use embedded::{coerce, coerce_metadata, validate_embedded};
+pub use expressions::{Compiled, Expressions, compile_rules, has_type, max_cardinality};
 pub use format::is_supported as is_supported_format;
 pub use lists::validate_lists;
 pub use pattern::Pattern;

@@ -233,3 +233,57 @@ proptest! {
         let _ = coerce(&mut object, &node);
     }
 }
+
+fn rule_problems(schema: Value, object: Value, old: Option<Value>) -> Vec<String> {
+    let expressions = Expressions::compile(&Node::parse(&schema), true).unwrap();
+    let errors = expressions.validate("", &object, old.as_ref());
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn rules_speak_of_values_and_of_their_change() {
+    let rule = |rule: &str| json!([{"rule": rule}]);
+    let schema = json!({"type": "object", "properties": {
+        "size": {"type": "integer", "x-kubernetes-validations": rule("self >= oldSelf")},
+        "name": {"type": "string", "x-kubernetes-validations": [
+            {"rule": "self.startsWith('a')", "messageExpression": "'not ' + self"},
+        ]},
+        "spec": {"type": "object", "properties": {"max": {"type": "integer"}},
+                 "x-kubernetes-validations": [
+            {"rule": "self.max < 10", "fieldPath": ".max", "message": "too much"},
+        ]},
+    }, "x-kubernetes-validations": rule("self.metadata.name != 'evil'")});
+    let check = |object: Value, old: Option<Value>, expected: &[&str]| {
+        assert_eq!(rule_problems(schema.clone(), object, old), expected);
+    };
+    let old = json!({"metadata": {"name": "x"}, "size": 2, "name": "b", "spec": {"max": 11}});
+    check(
+        old.clone(),
+        None,
+        &[r#"name: Invalid value: "b": not b"#, "spec.max: Invalid value: too much"],
+    );
+    check(old.clone(), Some(old.clone()), &[]);
+    let smaller = json!({"metadata": {"name": "x"}, "size": 1, "name": "b", "spec": {"max": 11}});
+    check(smaller, Some(old.clone()), &["size: Invalid value: 1: failed rule: self >= oldSelf"]);
+    let more = json!({"metadata": {"name": "x"}, "name": "a", "spec": {"max": 12}});
+    check(more, Some(old), &["spec.max: Invalid value: too much"]);
+    check(
+        json!({"metadata": {"name": "evil"}}),
+        None,
+        &["<nil>: Invalid value: failed rule: self.metadata.name != 'evil'"],
+    );
+}
+
+#[test]
+fn rules_that_cost_too_much_are_stopped() {
+    let schema = json!({"type": "object", "properties": {"l": {
+        "type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [
+            {"rule": "self.all(x, self.all(y, self.all(z, x + y != z)))"},
+        ],
+    }}});
+    let items: Vec<String> = (0..1000).map(|n| format!("item {n}")).collect();
+    let started = std::time::Instant::now();
+    let problems = rule_problems(schema, json!({"l": items}), None);
+    assert!(problems.len() == 1 && problems[0].contains("cost"), "{problems:?}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+}

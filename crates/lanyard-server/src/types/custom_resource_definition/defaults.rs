@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::openapi::{child, key};
 use crate::{
     field::FieldError,
-    structural::{Checker, Node, coerce, prune, validate_embedded},
+    structural::{Checker, Expressions, Node, coerce, prune, validate_embedded},
 };
 
 /// The defaults that are not what their schema asks for.
@@ -51,7 +51,16 @@ fn check_default(path: &str, default: &Value, schema: &Value, errors: &mut Vec<F
         errors.extend(embedded.into_iter().map(|error| within(path, error)));
         return;
     }
-    errors.extend(Checker { base: path }.check(default, None, node));
+    let problems = Checker { base: path }.check(default, None, node);
+    if !problems.is_empty() {
+        errors.extend(problems);
+        return;
+    }
+    let Some(expressions) = Expressions::compile(node, node.embedded) else { return };
+    // As a value that stays, and as one that is new.
+    let kept = expressions.validate(path, default, Some(default));
+    let added = || expressions.validate(path, default, None);
+    errors.extend(if kept.is_empty() { added() } else { kept });
 }
 
 fn within(path: &str, error: FieldError) -> FieldError {

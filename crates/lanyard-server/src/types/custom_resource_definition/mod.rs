@@ -5,6 +5,7 @@
 
 mod condition;
 mod defaults;
+mod expressions;
 mod openapi;
 mod structure;
 mod validate;

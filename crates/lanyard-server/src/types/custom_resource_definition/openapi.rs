@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults, structure};
+use super::{defaults, expressions, structure};
 use crate::{
     field::FieldError,
     object::ObjectExt,
@@ -45,8 +45,14 @@ const FORBIDDEN_AT_ROOT: [&str; 21] = [
     "x-kubernetes-map-type",
 ];
 
-/// What is wrong with the schema of a version; `path` is that of the validation around it.
-pub(super) fn problems(path: &str, schema: &Value, has_status: bool) -> Vec<FieldError> {
+/// What is wrong with the schema of a version; `path` is that of the validation around it. A schema
+/// that is unchanged keeps the rules that it has, however expensive.
+pub(super) fn problems(
+    path: &str,
+    schema: &Value,
+    has_status: bool,
+    unchanged: bool,
+) -> Vec<FieldError> {
     let root = child(path, "openAPIV3Schema");
     let mut errors = Vec::new();
     if has_status {
@@ -65,6 +71,9 @@ pub(super) fn problems(path: &str, schema: &Value, has_status: bool) -> Vec<Fiel
         }
     }
     check(&root, schema, Context { root: true, ..Context::default() }, &mut errors);
+    if errors.is_empty() && unsupported.is_none() {
+        errors.extend(expressions::problems(&root, schema, unchanged));
+    }
     if let Some(problem) = unsupported.filter(|_| errors.is_empty()) {
         errors.push(FieldError::invalid_str(&root, "", problem));
     }

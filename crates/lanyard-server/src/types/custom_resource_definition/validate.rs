@@ -167,7 +167,7 @@ impl Common {
     ) {
         if !self.schema {
             let has_status = version.at(&["subresources", "status"]).is_some();
-            schema(&format!("{path}.schema"), version, has_status, errors);
+            schema(&format!("{path}.schema"), version, has_status, old, errors);
         }
         if !self.subresources {
             subresources(&format!("{path}.subresources"), version, errors);
@@ -182,7 +182,7 @@ impl Common {
 
     fn check_top(&self, version: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         if self.schema {
-            schema("spec.validation", version, self.any_status, errors);
+            schema("spec.validation", version, self.any_status, old, errors);
         }
         if self.subresources {
             subresources("spec.subresources", version, errors);
@@ -196,10 +196,21 @@ impl Common {
     }
 }
 
-fn schema(path: &str, version: &Value, has_status: bool, errors: &mut Vec<FieldError>) {
-    if let Some(schema) = version.at(&["schema", "openAPIV3Schema"]).filter(|s| s.is_object()) {
-        errors.extend(openapi::problems(path, schema, has_status));
-    }
+fn schema(
+    path: &str,
+    version: &Value,
+    has_status: bool,
+    old: Option<&Value>,
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(schema) = version.at(&["schema", "openAPIV3Schema"]).filter(|s| s.is_object()) else {
+        return;
+    };
+    let same = |before: &Value| {
+        before.get("name") == version.get("name") && before.get("schema") == version.get("schema")
+    };
+    let unchanged = old.is_some_and(|old| versions(old).any(same));
+    errors.extend(openapi::problems(path, schema, has_status, unchanged));
 }
 
 fn has_defaults(schema: &Value) -> bool {
