@@ -16,15 +16,15 @@ mod watch;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use lanyard_testkit::workspace_root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Call, Http};
+use crate::client::{Call, Connection, Http};
 use crate::report::{Memory, Report, Run};
-use crate::rows::{Load, NAMESPACE, Operation, ROWS, Row};
+use crate::rows::{CUSTOM_COLLECTION, DEFINITION, Load, NAMESPACE, Operation, ROWS, Row, Subject};
 use crate::servers::{Kind, Server};
 use crate::watch::{Crowd, fan_out};
 
@@ -131,6 +131,19 @@ impl Options {
 }
 
 /// Watch fan-out comes first: on a heap warmed by the load, what a watcher adds would not show.
+/// Makes the custom kind and waits until it is served.
+async fn define_custom(connection: &mut Connection) -> Result<()> {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    connection.expect(Call::post(definitions, DEFINITION.to_owned())).await?;
+    for _ in 0..100 {
+        if connection.expect(Call::get(CUSTOM_COLLECTION)).await.is_ok() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    bail!("the custom kind is not served after ten seconds")
+}
+
 async fn measure(kind: Kind, options: &Options) -> Result<Run> {
     let name = kind.title();
     let (starts, idle, updates) = if options.quick { (1, 3, 10) } else { (5, 15, 30) };
@@ -151,6 +164,9 @@ async fn measure(kind: Kind, options: &Options) -> Result<Run> {
         format!(r#"{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"{NAMESPACE}"}}}}"#);
     let mut connection = server.target.connect().await?;
     connection.expect(Call::post("/api/v1/namespaces", namespace)).await?;
+    if ROWS.iter().any(|row| row.subject == Subject::Custom && options.wants(row)) {
+        define_custom(&mut connection).await?;
+    }
     drop(connection);
 
     let mut fan_outs = Vec::new();

@@ -9,7 +9,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use lanyard_testkit::Program;
 
-use crate::rows::{Measured, Operation, Row, percentile};
+use crate::rows::{Measured, Operation, Row, Subject, percentile};
 use crate::servers::{Kind, Server};
 use crate::watch::{Crowd, FanOut};
 
@@ -247,11 +247,23 @@ impl Check {
 }
 
 fn own_targets(ours: &Run) -> Vec<Check> {
-    vec![
+    let custom = ours.rows.iter().filter(|(row, _)| row.subject == Subject::Custom);
+    let custom = custom.filter_map(|(row, custom)| {
+        let built_in = ours.measured(&row.of(Subject::ConfigMaps))?;
+        let share = total_cpu(custom) / total_cpu(built_in);
+        Some(Check {
+            what: format!("{}: at most 1.3x the CPU of a built-in kind", row.title()),
+            measured: format!("{share:.2}x"),
+            met: share <= 1.3,
+        })
+    });
+    let mut checks = vec![
         Check::at_most("ready in", 150.0, micros(percentile(&ours.ready, 0.5)) / 1000.0, "ms"),
         Check::at_most("idle RSS", 40.0, mebibytes(ours.memory_idle.api), "MiB"),
         Check::at_most("RSS after the load", 200.0, mebibytes(ours.memory_loaded.api), "MiB"),
-    ]
+    ];
+    checks.extend(custom);
+    checks
 }
 
 fn relative_targets(ours: &Run, theirs: &Run) -> Vec<Check> {
@@ -260,6 +272,9 @@ fn relative_targets(ours: &Run, theirs: &Run) -> Vec<Check> {
         let (Some(their), Some(share)) = (theirs.measured(row), cpu_target(row.operation)) else {
             continue;
         };
+        if row.subject == Subject::Custom {
+            continue;
+        }
         let title = row.title();
         let cpu = total_cpu(their) / total_cpu(our);
         checks.push(Check::at_least(format!("{title}: {share}x less CPU"), share, cpu));

@@ -34,9 +34,20 @@ pub(crate) enum Operation {
     Delete,
 }
 
+/// What kind of objects a row works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A built-in kind.
+    ConfigMaps,
+    /// A custom kind with the same payload in a field that its schema knows.
+    Custom,
+}
+
 /// A line of the report before it is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
+    /// To what.
+    pub(crate) subject: Subject,
     /// What is done.
     pub(crate) operation: Operation,
     /// By how many at a time.
@@ -57,15 +68,27 @@ impl Row {
             Operation::ListByName => "list by metadata.name",
             Operation::Delete => "delete",
         };
-        format!("{what} c={}", self.workers)
+        let of = match self.subject {
+            Subject::ConfigMaps => "",
+            Subject::Custom => "custom ",
+        };
+        format!("{of}{what} c={}", self.workers)
+    }
+
+    /// The same row on objects of another kind.
+    pub(crate) fn of(self, subject: Subject) -> Row {
+        Row { subject, ..self }
     }
 }
 
 /// The rows in the order they are run: objects are made first and removed last.
-pub(crate) const ROWS: [Row; 13] = {
+pub(crate) const ROWS: [Row; 19] = {
     use Operation::*;
     const fn row(operation: Operation, workers: usize) -> Row {
-        Row { operation, workers }
+        Row { subject: Subject::ConfigMaps, operation, workers }
+    }
+    const fn custom(operation: Operation, workers: usize) -> Row {
+        Row { subject: Subject::Custom, operation, workers }
     }
     [
         row(Create, 16),
@@ -81,6 +104,12 @@ pub(crate) const ROWS: [Row; 13] = {
         row(ListTable, 4),
         row(ListByName, 16),
         row(Delete, 16),
+        custom(Create, 16),
+        custom(Get, 16),
+        custom(Update, 16),
+        custom(Apply, 16),
+        custom(ListPage, 4),
+        custom(Delete, 16),
     ]
 };
 
@@ -137,7 +166,8 @@ pub(crate) fn percentile(sorted: &[Duration], share: f64) -> Duration {
 pub(crate) struct Load {
     seconds: Duration,
     connections: Vec<Connection>,
-    versions: Versions,
+    /// Of both kinds of objects.
+    versions: [Versions; 2],
 }
 
 /// The resource version that each object was last seen with.
@@ -150,8 +180,8 @@ impl Load {
         for _ in 0..CONNECTIONS {
             connections.push(server.target.connect().await?);
         }
-        let versions = (0..objects).map(|_| AtomicU64::new(0)).collect();
-        Ok(Load { seconds, connections, versions: Arc::new(versions) })
+        let versions = || Arc::new((0..objects).map(|_| AtomicU64::new(0)).collect());
+        Ok(Load { seconds, connections, versions: [versions(), versions()] })
     }
 
     /// Runs one row.
@@ -163,12 +193,13 @@ impl Load {
                 None => server.target.connect().await?,
             });
         }
+        let versions = &self.versions[row.subject as usize];
         let next = Arc::new(AtomicUsize::new(0));
         let before = server.usage()?;
         let deadline = Instant::now() + if row.finite() { FINITE_LIMIT } else { self.seconds };
         let mut workers = JoinSet::new();
         for (number, connection) in connections.into_iter().enumerate() {
-            let (versions, next) = (Arc::clone(&self.versions), Arc::clone(&next));
+            let (versions, next) = (Arc::clone(versions), Arc::clone(&next));
             let worker = Worker { row, number, connection, versions, next, deadline };
             workers.spawn(worker.run());
         }
@@ -180,7 +211,7 @@ impl Load {
         }
         let used = server.usage()?.since(&before);
         latencies.sort_unstable();
-        if row.operation == Operation::Create && latencies.len() < self.versions.len() {
+        if row.operation == Operation::Create && latencies.len() < versions.len() {
             bail!("only {} objects created within {FINITE_LIMIT:?}", latencies.len());
         }
         Ok(Measured { requests: latencies.len(), used, bytes, latencies })
@@ -244,52 +275,83 @@ impl Worker {
     }
 
     fn call(&self, object: usize, random: &mut Random) -> Call {
+        let subject = self.row.subject;
+        let collection = subject.collection();
+        let path = || format!("{collection}/{}", name(object));
+        let mut body = |version| subject.object(&name(object), version, &random.text(PAYLOAD));
         match self.row.operation {
-            Operation::Create => Call::post(COLLECTION, configmap(object, None, random)),
-            Operation::Get => Call::get(path(object)),
+            Operation::Create => Call::post(collection, body(None)),
+            Operation::Get => Call::get(path()),
             Operation::Update => {
                 let version = self.versions[object].load(Ordering::Relaxed);
-                Call::put(path(object), configmap(object, Some(version), random))
+                Call::put(path(), body(Some(version)))
             }
             Operation::Apply => {
                 // What others wrote before is taken over the first time.
-                let path = format!("{}?fieldManager=bench-apply&force=true", path(object));
-                Call::apply(path, configmap(object, None, random))
+                let path = format!("{}?fieldManager=bench-apply&force=true", path());
+                Call::apply(path, body(None))
             }
-            Operation::ListPage => Call::get(format!("{COLLECTION}?limit=500")),
-            Operation::ListAll => Call::get(COLLECTION),
-            Operation::ListTable => Call::table(format!("{COLLECTION}?limit=500")),
+            Operation::ListPage => Call::get(format!("{collection}?limit=500")),
+            Operation::ListAll => Call::get(collection),
+            Operation::ListTable => Call::table(format!("{collection}?limit=500")),
             Operation::ListByName => {
-                Call::get(format!("{COLLECTION}?fieldSelector=metadata.name%3D{}", name(object)))
+                Call::get(format!("{collection}?fieldSelector=metadata.name%3D{}", name(object)))
             }
-            Operation::Delete => Call::delete(path(object)),
+            Operation::Delete => Call::delete(path()),
         }
     }
 }
 
 /// Where the objects live.
 pub(crate) const NAMESPACE: &str = "bench";
-/// Their collection.
+/// The collection of the built-in kind.
 pub(crate) const COLLECTION: &str = "/api/v1/namespaces/bench/configmaps";
+/// The collection of the custom kind.
+pub(crate) const CUSTOM_COLLECTION: &str = "/apis/bench.example.com/v1/namespaces/bench/bundles";
+
+/// The definition of the custom kind.
+pub(crate) const DEFINITION: &str = r#"{
+    "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+    "metadata": {"name": "bundles.bench.example.com"},
+    "spec": {
+        "group": "bench.example.com", "scope": "Namespaced",
+        "names": {"plural": "bundles", "singular": "bundle", "kind": "Bundle"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"data": {
+                "type": "object", "additionalProperties": {"type": "string"}
+            }}
+        }}}]
+    }
+}"#;
+
+impl Subject {
+    fn collection(self) -> &'static str {
+        match self {
+            Self::ConfigMaps => COLLECTION,
+            Self::Custom => CUSTOM_COLLECTION,
+        }
+    }
+
+    /// An object with one value.
+    fn object(self, name: &str, version: Option<u64>, payload: &str) -> String {
+        let (kind, api_version) = match self {
+            Self::ConfigMaps => ("ConfigMap", "v1"),
+            Self::Custom => ("Bundle", "bench.example.com/v1"),
+        };
+        let version = version.map(|v| format!(r#","resourceVersion":"{v}""#)).unwrap_or_default();
+        format!(
+            r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"name":"{name}","namespace":"{NAMESPACE}"{version}}},"data":{{"bundle.pem":"{payload}"}}}}"#
+        )
+    }
+}
 
 fn name(object: usize) -> String {
     format!("object-{object:05}")
 }
 
-fn path(object: usize) -> String {
-    format!("{COLLECTION}/{}", name(object))
-}
-
-fn configmap(object: usize, version: Option<u64>, random: &mut Random) -> String {
-    configmap_named(&name(object), version, &random.text(PAYLOAD))
-}
-
 /// A ConfigMap with one value.
 pub(crate) fn configmap_named(name: &str, version: Option<u64>, payload: &str) -> String {
-    let version = version.map(|v| format!(r#","resourceVersion":"{v}""#)).unwrap_or_default();
-    format!(
-        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"{NAMESPACE}"{version}}},"data":{{"bundle.pem":"{payload}"}}}}"#
-    )
+    Subject::ConfigMaps.object(name, version, payload)
 }
 
 /// A small generator: the same bytes on every server, and nothing that compresses to nothing.
