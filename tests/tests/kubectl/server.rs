@@ -15,6 +15,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
         "api-versions",
         "admissionregistration.k8s.io/v1
          apiextensions.k8s.io/v1
+         apiregistration.k8s.io/v1
          authentication.k8s.io/v1
          authorization.k8s.io/v1
          certificates.k8s.io/v1
@@ -45,6 +46,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
 }
 
 const API_RESOURCES: &str = "
+apiservices apiregistration.k8s.io/v1 false APIService
 certificatesigningrequests csr certificates.k8s.io/v1   false CertificateSigningRequest
 clusterrolebindings        rbac.authorization.k8s.io/v1 false ClusterRoleBinding
 clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole

@@ -92,6 +92,11 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Services can only be read, and have no parts.",
     },
     Deviation {
+        cases: "apiservices: *service*",
+        at: &["/body/status/conditions"],
+        why: "That requests are not passed on to other servers is known at once; upstream goes and asks.",
+    },
+    Deviation {
         cases: "flowcontrol: *",
         at: &["/body/metadata/managedFields*"],
         why: "What every server starts with was written by ours under its own name.",

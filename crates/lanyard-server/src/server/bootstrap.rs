@@ -1,4 +1,5 @@
-//! The objects that every server starts with: namespaces, roles, flow schemas, the `kubernetes` service.
+//! The objects that every server starts with: namespaces, roles, API services, flow schemas, the
+//! `kubernetes` service.
 //!
 //! Written through the registry like any other write, and only where something is missing, so that a
 //! restart changes nothing and several servers may start at once.
@@ -18,14 +19,16 @@ use crate::{
     object::ObjectExt,
     registry::{self, Call, Registry, delete::DeleteOptions},
     resource::Scope,
+    reviews::Review,
     status::{ApiError, ApiResult},
-    types::flow_control::bootstrap as flow_control,
+    types::{api_service::bootstrap as api_service, flow_control::bootstrap as flow_control},
 };
 
 /// The namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const API_REGISTRATION: &str = "apiregistration.k8s.io";
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 /// Writes what is missing.
@@ -44,9 +47,12 @@ pub(super) async fn run(registry: &Arc<Registry>, address: SocketAddr) -> ApiRes
     let flows = flows.into_iter().map(|(resource, wanted)| {
         ensure(registry, (FLOW_CONTROL, "v1", resource), wanted, flow_control::differs)
     });
+    let services = api_services(registry).into_iter().map(|wanted| {
+        ensure(registry, (API_REGISTRATION, "v1", "apiservices"), wanted, api_service::differs)
+    });
     let service = kubernetes_service(address);
     let service = ensure(registry, ("", "v1", "services"), service, service_differs);
-    tokio::try_join!(try_join_all(roles), try_join_all(flows), service)?;
+    tokio::try_join!(try_join_all(roles), try_join_all(flows), try_join_all(services), service)?;
     Ok(())
 }
 
@@ -143,6 +149,15 @@ async fn store(registry: &Registry, resource: Resource<'_>, change: Change) -> A
         Err(error) if matches!(error.reason(), "AlreadyExists" | "Conflict") => Ok(()),
         result => result.map(drop),
     }
+}
+
+/// The API services of the group versions that are served.
+fn api_services(registry: &Registry) -> Vec<Value> {
+    let served = registry.served();
+    let views = served.collections.iter().flat_map(|collection| &collection.resource.views);
+    let stored = views.map(|view| (&*view.group, &*view.version));
+    let answered = Review::ALL.iter().map(|review| (review.group(), "v1"));
+    api_service::objects(stored.chain(answered))
 }
 
 /// What in-cluster clients look up to find the API; there is no cluster network, so it has no

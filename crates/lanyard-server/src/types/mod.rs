@@ -5,6 +5,7 @@
 
 mod admission;
 mod age;
+pub mod api_service;
 mod certificates;
 mod column;
 mod config_map;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<Resource> {
         certificates::trust_bundle(),
         admission::validating_webhooks(),
         admission::mutating_webhooks(),
+        api_service::resource(),
         flow_control::flow_schema(),
         flow_control::priority_level(),
     ]
