@@ -231,8 +231,14 @@ pub(crate) const ALL: &[Variables] = &[
         ("path", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"),
         ("kind", "PriorityLevelConfiguration"),
         ("version", "flowcontrol.apiserver.k8s.io/v1"),
-        ("content", r#""spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {"type": "Queue", "queuing": {"queues": 4, "handSize": 2}}}}"#),
-        ("changed", r#""spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, "lendablePercent": 7, "borrowingLimitPercent": 9}}"#),
+        (
+            "content",
+            r#""spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {"type": "Queue", "queuing": {"queues": 4, "handSize": 2}}}}"#,
+        ),
+        (
+            "changed",
+            r#""spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, "lendablePercent": 7, "borrowingLimitPercent": 9}}"#,
+        ),
         ("wrong", r#""spec": {"limited": 5}"#),
     ],
 ];

@@ -3,7 +3,7 @@
 //! Go and Rust read nearly the same syntax. Where they differ in meaning (`\d`, `\w`, `\s` and `\b` know
 //! only ASCII in Go, sets have no operators there) the pattern is translated first.
 
-use std::{iter::Peekable, str::Chars};
+use std::{iter::Peekable, str::Chars, sync::OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -13,17 +13,17 @@ const MAX_COMPILED: usize = 1 << 20;
 /// How long a pattern may be.
 const MAX_LENGTH: usize = 8 << 10;
 
-/// A pattern, ready to match; one that cannot be compiled matches nothing.
+/// A pattern; compiled when it is first needed. One that cannot be compiled matches nothing.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    compiled: Option<Regex>,
+    compiled: OnceLock<Option<Regex>>,
 }
 
 impl Pattern {
-    /// Compiles a pattern.
+    /// A pattern.
     pub fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), compiled: compile(text).ok() }
+        Self { text: text.to_owned(), compiled: OnceLock::new() }
     }
 
     /// The pattern as it was written.
@@ -33,7 +33,8 @@ impl Pattern {
 
     /// Whether it is found anywhere in a value.
     pub fn matches(&self, value: &str) -> bool {
-        self.compiled.as_ref().is_some_and(|regex| regex.is_match(value.as_bytes()))
+        let compiled = self.compiled.get_or_init(|| compile(&self.text).ok());
+        compiled.as_ref().is_some_and(|regex| regex.is_match(value.as_bytes()))
     }
 
     /// What is wrong with a pattern, as Go says it.

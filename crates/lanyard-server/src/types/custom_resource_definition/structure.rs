@@ -9,6 +9,9 @@ use crate::{
     structural::{Pattern, flag, list, text},
 };
 
+/// How many patterns a schema may have: each takes time to compile and memory once it is used.
+const MAX_PATTERNS: usize = 2000;
+
 /// Where in a schema a part of it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -20,10 +23,20 @@ enum Level {
 /// What keeps a schema from being structural, sorted.
 pub(super) fn problems(path: &str, schema: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let patterns = count_patterns(schema);
+    if patterns > MAX_PATTERNS {
+        let text = format!("must have at most {MAX_PATTERNS} patterns, but has {patterns}");
+        return vec![FieldError::forbidden(path, text)];
+    }
     invariants(path, schema, Level::Root, &mut errors);
     completeness(path, path, schema, schema, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
+}
+
+fn count_patterns(schema: &Value) -> usize {
+    let own = usize::from(schema.get("pattern").is_some());
+    own + super::openapi::below(schema).map(|(_, schema)| count_patterns(schema)).sum::<usize>()
 }
 
 /// Fields that a schema may not have at all, in the order in which they are looked for.
@@ -201,7 +214,10 @@ fn value_validation(
         nested(&child(path, "not"), not, false, errors);
     }
     let pattern = text(schema, "pattern");
-    if let Some(problem) = Pattern::problem(pattern).filter(|_| !pattern.is_empty()) {
+    if pattern.is_empty() {
+        return;
+    }
+    if let Some(problem) = Pattern::problem(pattern) {
         let text = format!("must be a valid regular expression, but isn't: {problem}");
         errors.push(FieldError::invalid_str(child(path, "pattern"), pattern, text));
     }
