@@ -26,7 +26,15 @@ fn kinds_and_fields_are_explained() -> Result<()> {
 
 /// Commands and what they print among others.
 const EXPLAINED: &[(&str, &[&str])] = &[
-    ("explain cm", &["KIND:       ConfigMap", "VERSION:    v1", "data\t<map[string]string>"]),
+    (
+        "explain cm",
+        &[
+            "KIND:       ConfigMap",
+            "VERSION:    v1",
+            "Settings for programs",
+            "data\t<map[string]string>",
+        ],
+    ),
     ("explain secret.data", &["FIELD: data <map[string]string>"]),
     (
         "explain cm.metadata.ownerReferences",
