@@ -245,6 +245,11 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Upstream lists group versions that have nothing to do with the custom resource.",
     },
     Deviation {
+        cases: "openapi: *",
+        at: &["*/x-kubernetes-unions"],
+        why: "No client reads which fields of a model exclude each other.",
+    },
+    Deviation {
         cases: "openapi: /openapi/v2",
         at: &[
             "/definitions/*.DeleteOptions/x-kubernetes-group-version-kind",
