@@ -32,7 +32,6 @@ impl Fields for Version {
 impl Node for structural::Node {
     fn shape(&self) -> Shape<'_> {
         match self.types.as_slice() {
-            _ if self.int_or_string => Shape::scalar(Scalar::Untyped),
             [Kind::String] => Shape::scalar(Scalar::String),
             [Kind::Integer | Kind::Number] => Shape::scalar(Scalar::Numeric),
             [Kind::Boolean] => Shape::scalar(Scalar::Boolean),
@@ -60,6 +59,8 @@ impl Fields for structural::Node {
         match &self.additional {
             Additional::Schema(schema) => Some(&**schema),
             Additional::Allowed(true) => Some(&Deduced),
+            // An object of which nothing is said may have any fields, to be pruned later.
+            Additional::Unsaid if self.properties.is_empty() => Some(&Deduced),
             Additional::Unsaid | Additional::Allowed(false) => {
                 self.preserve_unknown.then_some(&Deduced as &dyn Node)
             }

@@ -4,8 +4,12 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value, json};
 
-use super::{fields_v1, path::BadElement, set::FieldSet};
-use crate::field::quoted;
+use super::{
+    fields_v1,
+    path::{BadElement, Element},
+    set::FieldSet,
+};
+use crate::{field::quoted, name::Name};
 
 /// At most this many entries of updates; the oldest are joined beyond that.
 const MAX_UPDATERS: usize = 10;
@@ -144,6 +148,12 @@ impl Managers {
             (*operation, &owned.time, name, &owned.api_version, subresource)
         });
         entries.into_iter().map(|(manager, owned)| entry(manager, owned)).collect()
+    }
+
+    /// Whether somebody who speaks this version owns a field.
+    pub fn own(&self, path: &[Name], api_version: &str) -> bool {
+        let path: Vec<_> = path.iter().map(|name| Element::field(name)).collect();
+        self.0.values().any(|owned| owned.api_version == api_version && owned.set.has(&path))
     }
 
     /// Joins the oldest entries of updates until there are few enough.

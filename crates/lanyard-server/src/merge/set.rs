@@ -82,13 +82,16 @@ impl FieldSet {
         self.entries.iter().map(|entry| (&entry.element, entry.member, &entry.below))
     }
 
-    /// The set of these steps, in whatever order they come.
+    /// The set of these steps, in whatever order they come; those with nothing in the set are left out.
     pub(super) fn of_steps(mut steps: Vec<(Element, bool, Self)>) -> Self {
         if !steps.is_sorted_by(|left, right| left.0 < right.0) {
             steps.sort_by(|left, right| left.0.cmp(&right.0));
         }
         let mut entries: Vec<Entry> = Vec::with_capacity(steps.len());
         for (element, member, below) in steps {
+            if !member && below.is_empty() {
+                continue;
+            }
             match entries.last_mut().filter(|last| last.element == element) {
                 Some(last) => {
                     last.member |= member;

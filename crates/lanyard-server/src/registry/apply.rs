@@ -15,8 +15,9 @@ use crate::{
     field::quoted,
     merge::{
         last_applied,
-        managers::Managers,
+        managers::{Managers, Operation},
         ownership::{self, Applied, Conflict, Conflicts, Refused, Versions as _},
+        path::Element,
         walk::validate,
     },
     object::ObjectExt,
@@ -28,6 +29,9 @@ use crate::{
 
 /// The manager of fields that were set before anybody was tracked.
 const BEFORE: &str = "before-first-apply";
+
+/// The version of Scales.
+const SCALE_VERSION: &str = "autoscaling/v1";
 
 /// How often an object may appear and vanish while it is applied.
 const TRIES: usize = 5;
@@ -193,7 +197,7 @@ impl Call<'_> {
     fn check_configuration(&self, config: &Configuration) -> ApiResult<()> {
         let object = &config.object;
         let (api_version, kind) = match self.subresource {
-            Some(Subresource::Scale) => ("autoscaling/v1".to_owned(), "Scale"),
+            Some(Subresource::Scale) => (SCALE_VERSION.to_owned(), "Scale"),
             _ => (self.endpoint.view().api_version(), &*self.endpoint.resource().kind),
         };
         if object.api_version() != api_version || object.kind() != kind {
@@ -237,9 +241,22 @@ impl Call<'_> {
                 conflicts if conflicts.is_empty() => {
                     apply(managers, true).map_err(|_| misfit(&"failed to force an apply"))
                 }
-                conflicts => Err(conflict(&conflicts)),
+                conflicts => Err(conflict(&self.as_seen(conflicts))),
             },
         }
+    }
+
+    /// Conflicts in the words of what was applied: a Scale has fields of its own.
+    fn as_seen(&self, mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
+        if self.subresource == Some(Subresource::Scale) {
+            for conflict in &mut conflicts {
+                if conflict.manager.operation == Operation::Update {
+                    conflict.manager.api_version = SCALE_VERSION.into();
+                }
+                conflict.path = ["spec", "replicas"].map(Element::field).into();
+            }
+        }
+        conflicts
     }
 
     /// The conflicts that are not with what kubectl's own client-side apply did.

@@ -143,7 +143,9 @@ impl<'a> Expected<'a> {
         problems: impl FnOnce(&[String]) -> Vec<String>,
     ) -> Result<(Value, Vec<String>), Misfit> {
         self.check_type(served, &mut object)?;
-        mark_reset(&mut object);
+        if self.schema.builtin().is_some() {
+            mark_reset(&mut object);
+        }
         let misfit = |why: String| Misfit::Unusable {
             kind: self.kind.to_owned(),
             version: short(&self.api_version).to_owned(),

@@ -116,8 +116,18 @@ impl Call<'_> {
     /// Notes in a changed object who changed what; both are in the stored form.
     pub(super) fn track_update(&self, old: &Value, new: &mut Value) {
         let managers = self.managers_told(new, Some(old));
-        if !managers.is_empty() {
-            self.track(&self.endpoint.seen(old), new, managers);
+        if managers.is_empty() {
+            return;
+        }
+        // As upstream: who scales what nobody has set so far is not noted.
+        match &self.endpoint.view().scale {
+            Some(scaling)
+                if self.subresource == Some(Subresource::Scale)
+                    && !managers.own(&scaling.wanted, &self.endpoint.view().api_version()) =>
+            {
+                set_managers(new, &managers);
+            }
+            _ => self.track(&self.endpoint.seen(old), new, managers),
         }
     }
 
@@ -154,8 +164,8 @@ impl Call<'_> {
     }
 }
 
-/// An empty list of entries asks to forget them, which no longer shows once empty fields are left out;
-/// so does a list with one empty entry, which does.
+/// An empty list of entries of a built-in kind asks to forget them, which no longer shows once empty
+/// fields are left out; so does a list with one empty entry, which does.
 pub(super) fn mark_reset(object: &mut Value) {
     if let Some(Value::Array(entries)) = object.pointer_mut("/metadata/managedFields")
         && entries.is_empty()
