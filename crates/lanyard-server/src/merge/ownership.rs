@@ -233,6 +233,9 @@ impl Changes<'_> {
         let mut conflicts = Vec::new();
         for (manager, owned) in others {
             let Some(changes) = self.in_version(&owned.api_version)? else { continue };
+            if !owned.set.meets(&changes.modified) && !owned.set.meets(&changes.added) {
+                continue;
+            }
             let changed = changes.modified.union(&changes.added);
             for path in owned.set.intersection(&changed).paths() {
                 conflicts.push(Conflict { manager: manager.clone(), path });
@@ -257,7 +260,7 @@ impl Changes<'_> {
                 Ok(None) => return false,
                 Ok(Some(changes)) => {
                     for gone in [&changes.modified, &changes.added, &changes.removed] {
-                        if !gone.is_empty() {
+                        if owned.set.meets(gone) {
                             owned.set = owned.set.difference(gone);
                         }
                     }
@@ -274,7 +277,9 @@ impl Managers {
     fn reconciled(mut self, versions: &dyn Versions) -> Self {
         self.0.retain(|_, owned| match versions.node(&owned.api_version) {
             Some(node) => {
-                owned.set = reconcile(node, &owned.set);
+                if let Some(set) = reconcile(node, &owned.set) {
+                    owned.set = set;
+                }
                 true
             }
             None => false,

@@ -149,6 +149,14 @@ impl FieldSet {
         })
     }
 
+    /// Whether something is in both. Quick when the other is small, as what a write changes is.
+    pub fn meets(&self, other: &Self) -> bool {
+        other.entries.iter().any(|other| {
+            let here = self.find(&other.element);
+            here.is_some_and(|e| e.member && other.member || e.below.meets(&other.below))
+        })
+    }
+
     /// What is here and not there. Fields below one that is there stay.
     pub fn difference(&self, other: &Self) -> Self {
         self.zip(other, |left, right| match (left, right) {
@@ -313,6 +321,7 @@ mod tests {
             prop_assert_eq!(a.intersection(&b), b.intersection(&a));
             prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
             prop_assert!(a.difference(&b).intersection(&b).is_empty());
+            prop_assert_eq!(a.meets(&b), !a.intersection(&b).is_empty());
             prop_assert_eq!(&a.union(&a), &a);
             let gone = a.recursive_difference(&b);
             prop_assert_eq!(gone.difference(&a), FieldSet::default());

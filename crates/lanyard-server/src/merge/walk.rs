@@ -180,43 +180,57 @@ pub fn without(node: &dyn Node, value: &Value, gone: &FieldSet) -> Value {
 }
 
 /// Brings a set that was made when the schema was another in line with today's: of a list or object
-/// that has become one value, its owner owns all.
-pub fn reconcile(node: &dyn Node, set: &FieldSet) -> FieldSet {
-    reconcile_below(node, set, false).unwrap_or_default()
-}
-
-/// What the set below a field becomes; nothing when the field has become one value.
-fn reconcile_below(node: &dyn Node, below: &FieldSet, leaf: bool) -> Option<FieldSet> {
-    match node.shape().form(None) {
-        Form::Map(map) if map.free => Some(below.clone()),
-        Form::Map(map) if map.atomic && !leaf && !below.is_empty() => None,
-        Form::List(list) if list.kind == ListKind::Atomic && !leaf => None,
-        Form::Map(map) => {
-            let inner = |element: &Element| match element {
-                Element::Field(name) => map.member(name).map(|(node, _)| node),
-                _ => map.fields.others(),
-            };
-            Some(reconcile_steps(below, inner))
-        }
-        Form::List(list) => Some(reconcile_steps(below, |_| Some(list.items))),
-        Form::Scalar(_) | Form::Nothing => Some(below.clone()),
+/// that has become one value, its owner owns all. Nothing when it is in line already.
+pub fn reconcile(node: &dyn Node, set: &FieldSet) -> Option<FieldSet> {
+    match outdated(node, set, false) {
+        Outdated::No => None,
+        Outdated::Below => Some(reconciled(node, set)),
+        Outdated::Itself => Some(FieldSet::default()),
     }
 }
 
-fn reconcile_steps<'n>(
-    set: &FieldSet,
-    inner: impl Fn(&Element) -> Option<&'n dyn Node>,
-) -> FieldSet {
-    let step = |(element, member, below): (&Element, bool, &FieldSet)| {
+/// What of a set is not as today's schema has it.
+#[derive(PartialEq, Eq)]
+enum Outdated {
+    No,
+    Below,
+    Itself,
+}
+
+fn outdated(node: &dyn Node, below: &FieldSet, leaf: bool) -> Outdated {
+    match node.shape().form(None) {
+        Form::Map(map) if map.free => return Outdated::No,
+        Form::Map(map) if map.atomic && !leaf && !below.is_empty() => return Outdated::Itself,
+        Form::List(list) if list.kind == ListKind::Atomic && !leaf => return Outdated::Itself,
+        _ => {}
+    }
+    let mut steps = below.steps();
+    let changed = steps.any(|(element, member, below)| {
         let leaf = member && below.is_empty();
-        let reconciled = match inner(element) {
-            Some(node) => reconcile_below(node, below, leaf),
-            None => Some(below.clone()),
-        };
-        match reconciled {
-            Some(below) => (element.clone(), member, below),
-            None => (element.clone(), true, FieldSet::default()),
+        step(node, element).is_some_and(|node| outdated(node, below, leaf) != Outdated::No)
+    });
+    if changed { Outdated::Below } else { Outdated::No }
+}
+
+fn reconciled(node: &dyn Node, below: &FieldSet) -> FieldSet {
+    let steps = below.steps().map(|(element, member, below)| {
+        let leaf = member && below.is_empty();
+        let inner = step(node, element);
+        match inner.map(|node| (node, outdated(node, below, leaf))) {
+            Some((_, Outdated::Itself)) => (element.clone(), true, FieldSet::default()),
+            Some((node, Outdated::Below)) => (element.clone(), member, reconciled(node, below)),
+            _ => (element.clone(), member, below.clone()),
         }
-    };
-    FieldSet::of_steps(set.steps().map(step).collect())
+    });
+    FieldSet::of_steps(steps.collect())
+}
+
+/// What stands one step further.
+fn step<'a>(node: &'a dyn Node, element: &Element) -> Option<&'a dyn Node> {
+    match (node.shape().form(None), element) {
+        (Form::Map(map), Element::Field(name)) => map.member(name).map(|(node, _)| node),
+        (Form::Map(map), _) => map.fields.others(),
+        (Form::List(list), _) => Some(list.items),
+        _ => None,
+    }
 }
