@@ -36,6 +36,8 @@ const EXPLAINED: &[(&str, &[&str])] = &[
         ],
     ),
     ("explain secret.data", &["FIELD: data <map[string]string>"]),
+    // The form of before, which reads OpenAPI 2 in protobuf.
+    ("explain secret.data --output=plaintext-openapiv2", &["FIELD:    data <map[string]string>"]),
     (
         "explain cm.metadata.ownerReferences",
         &["FIELD: ownerReferences <[]OwnerReference>", "uid\t<string> -required-"],
