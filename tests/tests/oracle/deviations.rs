@@ -212,11 +212,6 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "Upstream forgets who owns what when an object no longer fits its schema.",
     },
     Deviation {
-        cases: "custom_resources: what was scaled",
-        at: &["/body/metadata/managedFields/*"],
-        why: "Upstream notes no time for whoever scaled a custom resource, and puts them first.",
-    },
-    Deviation {
         cases: "custom_resources: no stored version",
         at: &["/body/message", "/body/details/causes/0/message"],
         why: "We name the versions, upstream shows them by the names of its Go fields.",
