@@ -47,6 +47,9 @@ fn walk(
     schema: &Node,
     unknown: &mut Vec<String>,
 ) -> Result<(), FieldError> {
+    if !schema.embeds {
+        return Ok(());
+    }
     if schema.embedded && value.is_object() {
         for field in ["apiVersion", "kind"] {
             if let Some(found) = value.get(field).filter(|found| !found.is_string()) {
@@ -88,6 +91,9 @@ pub fn validate_embedded(value: &Value, schema: &Node) -> Vec<FieldError> {
 }
 
 fn validate(path: &str, value: &Value, schema: &Node, errors: &mut Vec<FieldError>) {
+    if !schema.embeds {
+        return;
+    }
     match value {
         Value::Object(map) => {
             if schema.embedded {

@@ -15,6 +15,9 @@ pub fn validate_lists(object: &Value, schema: &Node) -> Vec<FieldError> {
 }
 
 fn walk(path: &str, value: &Value, schema: &Node, errors: &mut Vec<FieldError>) {
+    if !schema.keyed {
+        return;
+    }
     match value {
         Value::Object(map) => {
             for (name, value) in map {

@@ -54,6 +54,10 @@ pub struct Node {
     pub limits: Limits,
     /// `x-kubernetes-validations`.
     pub rules: Vec<Rule>,
+    /// Whether there are sets or maps of items here or below.
+    keyed: bool,
+    /// Whether there are embedded resources here or below.
+    embeds: bool,
 }
 
 /// The JSON types, as schemas call them.
@@ -166,7 +170,7 @@ impl Node {
         };
         let properties = schema.get("properties").and_then(Value::as_object);
         let parsed = |(name, schema): (&String, &Value)| (name.clone(), Self::parse(schema));
-        Self {
+        let mut node = Self {
             limits: Limits::parse(schema, &types),
             types,
             nullable: flag(schema, "nullable"),
@@ -184,7 +188,21 @@ impl Node {
             list: List::parse(schema),
             atomic_map: text(schema, "x-kubernetes-map-type") == "atomic",
             rules: list(schema, "x-kubernetes-validations").map(Rule::parse).collect(),
-        }
+            keyed: false,
+            embeds: false,
+        };
+        node.keyed = node.list != List::Atomic || node.below().any(|node| node.keyed);
+        node.embeds = node.embedded || node.below().any(|node| node.embeds);
+        node
+    }
+
+    /// The schemas of fields and items.
+    fn below(&self) -> impl Iterator<Item = &Self> {
+        let additional = match &self.additional {
+            Additional::Schema(schema) => Some(&**schema),
+            Additional::Unsaid | Additional::Allowed(_) => None,
+        };
+        self.properties.values().chain(additional).chain(self.items.as_deref())
     }
 
     fn boxed(schema: &Value) -> Box<Self> {

@@ -34,7 +34,8 @@ fn check_default(path: &str, default: &Value, schema: &Value, errors: &mut Vec<F
     let node = Node::parse(schema);
     let mut pruned = default.clone();
     // The value stands for a field: what looks like metadata in it is no metadata unless it is embedded.
-    let wrapped = Node { properties: [("value".to_owned(), node)].into(), ..Node::default() };
+    let mut wrapped = Node::default();
+    wrapped.properties.insert("value".to_owned(), node);
     let mut holder = serde_json::json!({"value": pruned.take()});
     let unknown = prune(&mut holder, &wrapped);
     let Some(node) = wrapped.properties.get("value") else { return };

@@ -232,3 +232,6 @@ fn collect_formats(schema: &Value, found: &mut Vec<String>) {
     }
     below(schema).for_each(|(_, schema)| collect_formats(schema, found));
 }
+
+#[cfg(test)]
+mod tests;
