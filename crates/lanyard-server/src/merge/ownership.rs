@@ -98,17 +98,20 @@ impl Conflict {
     }
 }
 
+/// At most this many conflicts of one apply are told of: enough to see what is wrong.
+pub const MAX_CONFLICTS: usize = 1000;
+
 /// One line for one, a list by managers for several.
 pub struct Conflicts<'a>(pub &'a [Conflict]);
 
 impl fmt::Display for Conflicts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let conflicts = self.0;
+        let conflicts = &self.0[..self.0.len().min(MAX_CONFLICTS)];
         if let [only] = conflicts {
             let (manager, field) = (&only.manager, only.field());
             return write!(f, "Apply failed with 1 conflict: conflict with {manager}: {field}");
         }
-        write!(f, "Apply failed with {} conflicts: ", conflicts.len())?;
+        write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
         let by_manager = conflicts.chunk_by(|left, right| left.manager == right.manager);
         for (at, chunk) in by_manager.enumerate() {
             let line = if at == 0 { "" } else { "\n" };

@@ -161,6 +161,21 @@ fn conflicts_name_everybody_in_order() {
 }
 
 #[test]
+fn conflicts_without_number_are_counted_but_not_all_told() {
+    let kind = kind("ConfigMap");
+    let data = |value: &str| {
+        let fields = (0..5000).map(|n| (format!("k{n}"), value.into()));
+        config_map(Value::Object(fields.collect()))
+    };
+    let state = State::new(json!({"metadata": {}})).update(&kind, "u", data("1"));
+    let told = state.apply(&kind, "a", &data("2"), false).unwrap_err();
+    assert!(
+        told.starts_with("Apply failed with 5000 conflicts: conflicts with \"u\" using v1:\n- ")
+    );
+    assert_eq!(told.lines().count(), 1 + ownership::MAX_CONFLICTS);
+}
+
+#[test]
 fn items_of_lists_are_told_apart_by_their_keys() {
     let kind = kind("Service");
     let state = State::new(service(json!([{"port": 1, "protocol": "TCP", "targetPort": 1}])));

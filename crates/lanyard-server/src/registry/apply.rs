@@ -16,7 +16,7 @@ use crate::{
     merge::{
         last_applied,
         managers::{Managers, Operation},
-        ownership::{self, Applied, Conflict, Conflicts, Refused, Versions as _},
+        ownership::{self, Applied, Conflict, Conflicts, MAX_CONFLICTS, Refused, Versions as _},
         path::Element,
         walk::validate,
     },
@@ -277,7 +277,7 @@ impl Call<'_> {
 fn conflict(conflicts: &[Conflict]) -> ApiError {
     let code = http::StatusCode::CONFLICT;
     let error = ApiError::new(code, "Conflict", Conflicts(conflicts).to_string());
-    conflicts.iter().fold(error, |error, conflict| {
+    conflicts.iter().take(MAX_CONFLICTS).fold(error, |error, conflict| {
         let message = format!("conflict with {}", conflict.manager);
         error.caused("FieldManagerConflict", &message, Some(&conflict.field()))
     })
