@@ -100,19 +100,18 @@ impl CustomTypes {
     /// Begins, changes or ends to serve the type of one definition.
     async fn look_at(&mut self, name: &Arc<str>) -> Result<(), lanyard_store::Error> {
         let Some(definitions) = &self.definitions else { return Ok(()) };
-        let found = definitions.get(name).map(|object| object.value());
-        let resource = found.as_ref().and_then(describe);
-        let (Some(definition), Some(resource)) = (found, resource) else {
+        let found = definitions.get(name).map(|object| object.value()).unwrap_or_default();
+        let description = description(&found);
+        if self.served.get(name).is_some_and(|known| known.description == description) {
+            return Ok(());
+        }
+        let Some(resource) = describe(&found) else {
             if let Some(gone) = self.served.remove(name) {
                 gone.feed.abort();
                 self.registry.withdraw(&gone.storage);
             }
             return Ok(());
         };
-        let description = description(&definition);
-        if self.served.get(name).is_some_and(|known| known.description == description) {
-            return Ok(());
-        }
         if !self.served.contains_key(name) && self.is_built_in(&resource) {
             return Ok(());
         }
@@ -158,12 +157,13 @@ fn description(definition: &Value) -> Value {
         "uid": definition.uid(),
         "spec": definition["spec"],
         "names": definition["status"]["acceptedNames"],
+        "served": conditions.iter().any(|name| **name == "NamesAccepted" || **name == "Established"),
         "terminating": conditions.iter().any(|name| **name == "Terminating"),
     })
 }
 
 impl Collection {
-    /// How many objects there are in any namespace.
+    /// Whether there are no objects, in any namespace.
     pub(crate) fn is_empty(&self) -> bool {
         self.list(&Scope::All, None, Some(1), |_| true).0.objects.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Custom resources: types that a CustomResourceDefinition describes.
 //!
-//! [`describe`] makes a [`Resource`] from a definition, [`Versions`](CustomTypes) keeps what is served as
-//! new as the definitions. There is no conversion but by name: all versions show the same fields, each
+//! [`describe`] makes a [`Resource`] from a definition, [`CustomTypes`] keeps what is served as new as the
+//! definitions. There is no conversion but by name: all versions show the same fields, each
 //! those that it knows.
 
 mod columns;

@@ -11,7 +11,10 @@ use lanyard_cel::{
 };
 use serde_json::Value;
 
-use super::{Additional, Kind, List, Node, Rule, lists::OldItems};
+use super::{
+    Additional, Kind, List, Node, Rule,
+    lists::{OldItems, child},
+};
 use crate::field::{FieldError, FieldErrorKind};
 
 /// The longest message that an expression may make.
@@ -508,10 +511,6 @@ fn normalized(path: &str, node: &Node) -> Option<String> {
         }
     }
     Some(out)
-}
-
-fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn or_nil(path: &str) -> &str {
