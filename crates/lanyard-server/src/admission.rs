@@ -3,11 +3,16 @@
 //! Runs after authorization and schema checks, before anything is written.
 
 mod certificates;
+mod pods;
+mod services;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use services::Held;
+
+use self::services::Allocations;
 use crate::{
     authn::UserInfo,
     authz::{
@@ -16,6 +21,7 @@ use crate::{
         rbac::Rbac,
         rules::RbacKind,
     },
+    clock,
     collection::{Collection, EventKind},
     field::quoted,
     object::ObjectExt,
@@ -32,6 +38,8 @@ pub struct Admission {
     /// The roles and bindings.
     pub rbac: Arc<Rbac>,
     namespaces: Option<Arc<Collection>>,
+    accounts: Option<Arc<Collection>>,
+    allocations: Arc<Allocations>,
 }
 
 /// What is about to happen.
@@ -79,8 +87,82 @@ impl Admission {
         for collection in &served.collections {
             follow_roles(&rbac, collection);
         }
-        let namespaces = served.endpoint("", "v1", "namespaces").map(|e| e.collection);
-        Self { rbac, namespaces }
+        let core = |plural| served.endpoint("", "v1", plural).map(|e| e.collection);
+        let allocations = Arc::<Allocations>::default();
+        if let Some(services) = core("services") {
+            allocations.follow(&services);
+        }
+        Self {
+            rbac,
+            namespaces: core("namespaces"),
+            accounts: core("serviceaccounts"),
+            allocations,
+        }
+    }
+
+    /// Puts into a new or changed object what follows from other objects. What it gets that nobody else
+    /// may get meanwhile is held until the answer is dropped.
+    pub async fn complete(
+        &self,
+        registry: &Registry,
+        call: &Call<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> ApiResult<Option<Held>> {
+        let whole = call.subresource.is_none_or(|part| part == Subresource::Scale);
+        let name = object.name().to_owned();
+        let refused = |why| ApiError::forbidden(call.endpoint.group_resource(), &name, why);
+        match &*call.endpoint.resource().storage {
+            "pods" if whole => {
+                if old.is_none() {
+                    self.give_account(registry, call, object).await?;
+                    pods::set_priority(object).map_err(refused)?;
+                    pods::date_conditions(object, &clock::now_rfc3339());
+                }
+                pods::tolerate_failures(object);
+            }
+            "nodes" if whole && old.is_none() => pods::taint_node(object),
+            "services" if whole => {
+                let key = format!("{}/{name}", call.namespace).into();
+                let held = self.allocations.allocate(&key, &mut object["spec"]);
+                let invalid =
+                    |error| ApiError::invalid(call.endpoint.group_kind(), &name, &[error]);
+                return held.map(Some).map_err(invalid);
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Every pod runs as a service account, which must be there.
+    async fn give_account(
+        &self,
+        registry: &Registry,
+        call: &Call<'_>,
+        pod: &mut Value,
+    ) -> ApiResult<()> {
+        // Upstream's word for those without a name.
+        let name = if pod.name().is_empty() { "Unknown" } else { pod.name() }.to_owned();
+        let refused = |why| ApiError::forbidden(call.endpoint.group_resource(), &name, why);
+        let (Some(accounts), Some(account)) =
+            (&self.accounts, pods::account_of(pod).map_err(refused)?)
+        else {
+            return Ok(());
+        };
+        let key = format!("{}/{account}", call.namespace);
+        let mut found = accounts.get(&key);
+        if found.is_none() {
+            registry.caught_up().await?;
+            found = accounts.get(&key);
+        }
+        let missing = || {
+            refused(format!(
+                "error looking up service account {key}: serviceaccount {} not found",
+                quoted(&account)
+            ))
+        };
+        pods::take_account(pod, &found.ok_or_else(missing)?.value());
+        Ok(())
     }
 
     /// New content needs a namespace that is there and not going away.

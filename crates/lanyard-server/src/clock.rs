@@ -21,3 +21,9 @@ pub fn rfc3339_micro(moment: Timestamp) -> String {
 pub fn http_date(moment: Timestamp) -> String {
     moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
+
+/// A moment in seconds since 1970, in RFC 3339; the farthest one there is when it is too far away.
+pub fn rfc3339(seconds: i64) -> String {
+    let moment = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -80,6 +80,12 @@ impl FieldError {
         Self::with_detail(path, FieldErrorKind::Duplicate, &head, "")
     }
 
+    /// The value, already written out as JSON, stands elsewhere already; why that is wrong.
+    pub fn duplicate_json(path: impl Into<String>, json: &str, detail: impl AsRef<str>) -> Self {
+        let head = format!("Duplicate value: {json}");
+        Self::with_detail(path, FieldErrorKind::Duplicate, &head, detail.as_ref())
+    }
+
     /// The field may not be set, or not changed, here.
     pub fn forbidden(path: impl Into<String>, detail: impl AsRef<str>) -> Self {
         Self::with_detail(path, FieldErrorKind::Forbidden, "Forbidden", detail.as_ref())

@@ -319,6 +319,12 @@ pub trait Rules: Send + Sync + 'static {
         true
     }
 
+    /// How many seconds an object that is to be deleted has left, when the type lets its objects end in
+    /// peace; `asked` is what the client wants.
+    fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
     /// Whether a deletion answers with the object that is gone, rather than with its name and uid.
     fn returns_deleted(&self) -> bool {
         false

@@ -30,7 +30,7 @@ const HEADERS: &[&str] = &[
 const PRESENT: &[&str] = &["audit-id", "etag"];
 
 /// The bases of generated names in scripts.
-const GENERATED_FROM: &[&str] = &["gen-", "Gen_/"];
+const GENERATED_FROM: &[&str] = &["gen-", "Gen_/", "kube-api-access-"];
 
 /// The names of the administrators of both servers.
 const ADMINISTRATORS: &[&str] = &["kubernetes-admin", "lanyard-admin"];
@@ -226,6 +226,10 @@ impl Side {
         if word.starts_with("127.0.0.1:") {
             return "<address>".to_owned();
         }
+        // Each server draws the addresses of services from a range of its own.
+        if word.parse().is_ok_and(is_service_address) {
+            return "<service address>".to_owned();
+        }
         word.to_owned()
     }
 
@@ -282,6 +286,12 @@ fn drop_repeated_bookmarks(events: &mut Vec<Value>) {
         let plain = event["type"] == "BOOKMARK" && !ends(event);
         !plain || !std::mem::replace(&mut seen, true)
     });
+}
+
+/// The range that ours are from has theirs inside.
+fn is_service_address(address: std::net::Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    first == 10 && (96..112).contains(&second)
 }
 
 fn is_uid(text: &str) -> bool {

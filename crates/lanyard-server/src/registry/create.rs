@@ -107,11 +107,12 @@ impl Registry {
         }
         let subject = Subject::new(call, Operation::Create, Some(object), None);
         self.admission.namespace(self, &subject).await?;
+        let _held = self.admission.complete(self, call, object, None).await?;
         let errors = problems(call, object);
         if !errors.is_empty() {
             return Err(ApiError::invalid(endpoint.group_kind(), object.name(), &errors));
         }
-        self.admission.check(&subject)?;
+        self.admission.check(&Subject::new(call, Operation::Create, Some(object), None))?;
         call.warnings.lock().extend(rules.warnings(object, None));
         let key = call.key_of(object.name());
         if dry_run {
@@ -178,7 +179,8 @@ fn fill_metadata(object: &mut Value, has_generation: bool) {
     }
 }
 
-fn generate_name(base: &str) -> String {
+/// A name that begins with `base` and is most likely new.
+pub(crate) fn generate_name(base: &str) -> String {
     let cut = base.char_indices().take_while(|(at, c)| at + c.len_utf8() <= NAME_BASE).count();
     let mut name: String = base.chars().take(cut).collect();
     let random = uuid::Uuid::new_v4();

@@ -14,7 +14,8 @@ use crate::{
     field::{FieldError, quoted},
     object::ObjectExt,
     request::{ListOptions, Query, dry_run_error, refuse},
-    schema::{self, ParseError},
+    resource::Rules,
+    schema::{self, ParseError, time},
     status::{ApiError, ApiResult},
 };
 
@@ -38,6 +39,8 @@ pub struct DeleteOptions {
     uid: Option<String>,
     resource_version: Option<String>,
     propagation: Option<Propagation>,
+    /// How many seconds the object may take to end.
+    grace: Option<i64>,
 }
 
 /// What happens to the dependents of a deleted object.
@@ -122,6 +125,11 @@ impl DeleteOptions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
             propagation,
+            // Less than nothing is as little as there is, as upstream has it.
+            grace: object
+                .get("gracePeriodSeconds")
+                .and_then(Value::as_i64)
+                .map(|seconds| if seconds < 0 { 1 } else { seconds }),
         })
     }
 }
@@ -222,8 +230,15 @@ impl Registry {
         self.admission.check(&Subject::new(call, Operation::Delete, None, Some(&old)))?;
         let rules = &call.endpoint.resource().rules;
         let mut new = old.clone();
+        let peace = let_end(&mut new, &**rules, options.grace);
+        if peace == Peace::Pending {
+            return Ok(Some(Deleted::Object(ObjectAnswer::Stored(current.clone()))));
+        }
         if rules.has_dependents() {
             options.set_finalizers(&mut new);
+        }
+        if let Peace::Left(seconds) = peace {
+            return self.let_go(call, current, new, seconds, options.dry_run).await;
         }
         let ready = rules.deletion_ready(&new);
         if ready && new.finalizers().is_empty() {
@@ -252,6 +267,86 @@ impl Registry {
             }
             None => Ok(None),
         }
+    }
+
+    /// Writes an object that has some seconds left, and deletes it when it has none; `None` when somebody
+    /// else wrote in between.
+    async fn let_go(
+        &self,
+        call: &Call<'_>,
+        current: &Arc<Encoded>,
+        mut new: Value,
+        seconds: i64,
+        dry_run: bool,
+    ) -> ApiResult<Option<Deleted>> {
+        if dry_run {
+            return Ok(Some(Deleted::Object(ObjectAnswer::Tree(new))));
+        }
+        let ends = seconds == 0 && new.finalizers().is_empty();
+        let mut marked = current.clone();
+        if new != current.value() {
+            let value = call.endpoint.collection.codec.encode(&mut new);
+            let op = WriteOp::Put { value: value.clone(), ttl: None };
+            let Some(revision) = self.write_over(call, current, op).await? else { return Ok(None) };
+            if let ObjectAnswer::Stored(written) = call.stored(call.key(), &value, revision)? {
+                marked = written;
+            }
+        }
+        if ends && self.write_over(call, &marked, WriteOp::Delete).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Deleted::Object(ObjectAnswer::Stored(marked))))
+    }
+}
+
+/// Whether an object that is to be deleted is let end in peace.
+#[derive(Debug, PartialEq, Eq)]
+enum Peace {
+    /// Its type knows no such thing.
+    Unknown,
+    /// It has this many seconds left.
+    Left(i64),
+    /// It has as many left as before.
+    Pending,
+}
+
+/// Gives an object the time to end that its type lets it have. One that is ending already can only be
+/// hurried.
+fn let_end(object: &mut Value, rules: &dyn Rules, asked: Option<i64>) -> Peace {
+    let Some(seconds) = rules.grace_period(object, asked) else { return Peace::Unknown };
+    if object.is_deleting() {
+        let left = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+        let left = left.unwrap_or(0);
+        if left == 0 {
+            return Peace::Unknown;
+        }
+        let Some(mut seconds) = asked.filter(|asked| *asked < left) else { return Peace::Pending };
+        let now = clock::now_seconds();
+        let ends = time::unix_seconds(object.text(&["metadata", "deletionTimestamp"]));
+        let mut ends = ends.unwrap_or(now).saturating_sub(left).saturating_add(seconds);
+        if ends < now {
+            // It should have ended already: it gets the least that is still peaceful.
+            (ends, seconds) = (now, seconds.min(1));
+        }
+        set_end(object, ends, seconds);
+        return Peace::Left(seconds);
+    }
+    set_end(object, clock::now_seconds().saturating_add(seconds), seconds);
+    next_generation(object);
+    Peace::Left(seconds)
+}
+
+fn set_end(object: &mut Value, ends: i64, seconds: i64) {
+    let meta = object.meta_mut();
+    meta.insert("deletionTimestamp".into(), clock::rfc3339(ends).into());
+    meta.insert("deletionGracePeriodSeconds".into(), seconds.into());
+}
+
+/// Being deleted is a change that those who look after an object must see.
+fn next_generation(object: &mut Value) {
+    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64);
+    if let Some(generation) = generation {
+        object.meta_mut().insert("generation".into(), (generation + 1).into());
     }
 }
 
@@ -301,13 +396,8 @@ fn mark(object: &mut Value, call: &Call<'_>) {
         return;
     }
     let rules = &call.endpoint.resource().rules;
-    let keeps_generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64);
-    let meta = object.meta_mut();
-    meta.insert("deletionTimestamp".into(), clock::now_rfc3339().into());
-    meta.insert("deletionGracePeriodSeconds".into(), 0.into());
-    if let Some(generation) = keeps_generation {
-        meta.insert("generation".into(), (generation + 1).into());
-    }
+    set_end(object, clock::now_seconds(), 0);
+    next_generation(object);
     rules.mark_deleting(object);
 }
 
@@ -324,4 +414,30 @@ fn success(call: &Call<'_>, object: &Value) -> Value {
         "status": "Success",
         "details": details,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types;
+
+    #[test]
+    fn an_object_that_ends_in_peace_can_only_be_hurried() {
+        let pods = types::all().into_iter().find(|kind| kind.plural == "pods").unwrap().rules;
+        let mut pod = json!({"metadata": {"generation": 1}, "spec": {
+            "nodeName": "n", "terminationGracePeriodSeconds": 30,
+        }});
+        let mut unbound = json!({"metadata": {}, "spec": {"terminationGracePeriodSeconds": 30}});
+        assert_eq!(let_end(&mut unbound, &*pods, None), Peace::Left(0));
+        assert_eq!(let_end(&mut pod, &*pods, None), Peace::Left(30));
+        assert_eq!(pod["metadata"]["generation"], 2);
+        assert_eq!(let_end(&mut pod, &*pods, None), Peace::Pending);
+        assert_eq!(let_end(&mut pod, &*pods, Some(40)), Peace::Pending);
+        let ends = pod["metadata"]["deletionTimestamp"].clone();
+        assert_eq!(let_end(&mut pod, &*pods, Some(10)), Peace::Left(10));
+        assert_ne!(pod["metadata"]["deletionTimestamp"], ends);
+        assert_eq!(let_end(&mut pod, &*pods, Some(0)), Peace::Left(0));
+        assert_eq!(let_end(&mut pod, &*pods, None), Peace::Unknown, "it has no time left");
+        assert_eq!(pod["metadata"]["generation"], 2);
+    }
 }

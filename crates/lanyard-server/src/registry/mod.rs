@@ -30,6 +30,7 @@ use lanyard_store::{Error as StoreError, Revision, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+pub(crate) use create::generate_name;
 pub use decode::{Body, Expected};
 pub use patch::Patch;
 pub use read::ListAnswer;

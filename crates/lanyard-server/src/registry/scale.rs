@@ -134,12 +134,10 @@ impl Call<'_> {
         }
         let (uid, found) = (scale.uid(), old.uid());
         if !uid.is_empty() && uid != found {
-            let name = self.scale_name();
-            let resource = GroupName { name: &name, ..self.endpoint.group_resource() };
             let why = format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
             );
-            return Err(ApiError::conflict(resource, self.name, why));
+            return Err(ApiError::conflict(self.endpoint.group_resource(), self.name, why));
         }
         let mut object = self.endpoint.to_view(old.clone());
         if let Some(scaling) = &self.endpoint.view().scale {
@@ -147,19 +145,6 @@ impl Call<'_> {
         }
         object.meta_mut().insert("resourceVersion".into(), scale.resource_version().into());
         Ok(self.endpoint.to_stored(object))
-    }
-
-    /// There is nothing to change under this name.
-    pub(super) fn nothing_to_change(&self) -> ApiError {
-        if self.subresource != Some(Subresource::Scale) {
-            return self.not_found();
-        }
-        let name = self.scale_name();
-        ApiError::not_found(GroupName { name: &name, ..self.endpoint.group_resource() }, self.name)
-    }
-
-    fn scale_name(&self) -> String {
-        format!("{}/scale", self.endpoint.resource().plural)
     }
 }
 

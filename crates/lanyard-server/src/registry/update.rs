@@ -109,7 +109,7 @@ impl Registry {
         for _ in 0..RETRIES {
             let result = match call.endpoint.collection.get(&call.key()) {
                 Some(old) => self.try_change(call, &old, change, dry_run).await,
-                None => Err(call.nothing_to_change()),
+                None => Err(call.not_found()),
             };
             match result {
                 Ok(Attempt::Done(answer)) => return Ok(answer),
@@ -141,6 +141,8 @@ impl Registry {
         let mut new = call.changed(&self.served(), &old, change)?;
         call.check_preconditions(change, &new, &old)?;
         call.complete(&mut new, &old);
+        let _held = self.admission.complete(self, call, &mut new, Some(&old)).await?;
+        call.advance_generation(&mut new, &old);
         call.validate_change(&new, &old)?;
         let subject = Subject::new(call, Operation::Update, Some(&new), Some(&old));
         self.admission.namespace(self, &subject).await?;
@@ -275,7 +277,15 @@ impl Call<'_> {
         object_meta::carry_over(new, old);
         rules.prepare_update(new, old, self.write_context());
         rules.note_request(new, Some(old), self.user, &clock::now_rfc3339());
-        if let Some(changed) = rules.generation_changes(new, old) {
+    }
+
+    /// A change that those who act on the object must see has a number of its own.
+    fn advance_generation(&self, new: &mut Value, old: &Value) {
+        let rules = &self.endpoint.resource().rules;
+        // Nothing that a part of the object says is news to those who act on the object.
+        if self.write_context().subresource.is_none()
+            && let Some(changed) = rules.generation_changes(new, old)
+        {
             let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
             let after = before + i64::from(changed || before == 0);
             new.meta_mut().insert("generation".into(), after.into());

@@ -12,7 +12,7 @@ mod catalog;
 mod conform;
 mod parse;
 pub mod protobuf;
-mod quantity;
+pub(crate) mod quantity;
 mod show;
 mod strict;
 mod syntax;

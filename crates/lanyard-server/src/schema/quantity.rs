@@ -37,15 +37,36 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// In upstream's words, when it is none.
 pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
     let (nanos, family) = parse(text)?;
+    Ok(show(nanos, family))
+}
+
+fn show(nanos: i128, family: Family) -> String {
     let whole_kilo = nanos.abs() >= 1024 * NANOS;
-    Ok(match family {
+    match family {
         Family::Binary if whole_kilo => binary(nanos),
         Family::Binary | Family::Decimal => decimal(nanos, |step| DECIMAL[step].to_owned()),
         Family::Exponent => decimal(nanos, |step| match (step as i32 - 3) * 3 {
             0 => String::new(),
             exponent => format!("e{exponent}"),
         }),
-    })
+    }
+}
+
+/// An amount in thousand millionths; nothing when it is none.
+pub(crate) fn nanos(text: &str) -> Option<i128> {
+    parse(text).ok().map(|(nanos, _)| nanos)
+}
+
+/// The canonical form of an amount, rounded up to thousandths: finer ones upstream never kept.
+pub(crate) fn rounded_to_milli(text: &str) -> Option<String> {
+    const MILLI: i128 = NANOS / 1000;
+    let (nanos, family) = parse(text).ok()?;
+    if nanos % MILLI == 0 {
+        return None;
+    }
+    // Away from zero, as upstream rounds.
+    let rounded = (nanos / MILLI + nanos.signum()) * MILLI;
+    Some(show(rounded, family))
 }
 
 /// The amount in thousand millionths.

@@ -23,6 +23,11 @@ pub(super) const fn text(name: &'static str, description: &'static str) -> Colum
     Column { name, kind: "string", format: "", description, priority: 0 }
 }
 
+/// A column of numbers that is always shown.
+pub(super) const fn integer(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "integer", format: "", description, priority: 0 }
+}
+
 /// A column of text that is shown with `-o wide`.
 pub(super) const fn wide(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 1 }

@@ -1,59 +1,62 @@
-//! Label selectors that stand in objects: what they may say.
+//! Label selectors inside of objects: their problems.
 
 use serde_json::Value;
 
 use super::{
-    names::{validate_label_key, validate_label_value},
     object_meta::validate_labels,
+    path::{Path, items, pairs, strings},
+    validate_label_key, validate_label_value,
 };
 use crate::{field::FieldError, object::ObjectExt};
 
-/// The problems of a selector with `matchLabels` and `matchExpressions`.
-pub(super) fn validate(selector: &Value, path: &str) -> Vec<FieldError> {
-    let labels = selector.get("matchLabels").and_then(Value::as_object);
-    let labels: Vec<(&str, &str)> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
-        .collect();
-    let mut errors = validate_labels(&labels, &format!("{path}.matchLabels"));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    for (index, expression) in expressions.into_iter().flatten().enumerate() {
-        check_requirement(expression, &format!("{path}.matchExpressions[{index}]"), &mut errors);
+/// The problems of a selector with `matchLabels` and `matchExpressions`; no selector has none.
+pub(super) fn validate_label_selector(selector: Option<&Value>, path: &Path) -> Vec<FieldError> {
+    let Some(selector) = selector else { return Vec::new() };
+    let labels = path.child("matchLabels");
+    let mut errors = validate_labels(&pairs(selector, "matchLabels"), labels.as_ref());
+    for (path, expression) in path.items(selector, "matchExpressions") {
+        let has_values = !items(expression, "values").is_empty();
+        let operator = expression.text(&["operator"]);
+        let values = path.child("values");
+        errors.extend(match (operator, has_values) {
+            ("In" | "NotIn", false) => {
+                let problem = "must be specified when `operator` is 'In' or 'NotIn'";
+                Some(FieldError::required(&values, problem))
+            }
+            ("Exists" | "DoesNotExist", true) => {
+                let problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                Some(FieldError::forbidden(&values, problem))
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => None,
+            (other, _) => {
+                let at = path.child("operator");
+                Some(FieldError::invalid_str(at, other, "not a valid selector operator"))
+            }
+        });
+        let key = expression.text(&["key"]);
+        errors.extend(validate_key(key, &path.child("key")));
+        errors.extend(validate_values(expression, &values));
     }
     errors
 }
 
-fn check_requirement(requirement: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let values: Vec<&str> = requirement
-        .get("values")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    match requirement.text(&["operator"]) {
-        "In" | "NotIn" if values.is_empty() => {
-            let problem = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(format!("{path}.values"), problem));
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(format!("{path}.values"), problem));
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => {
-            let problem = "not a valid selector operator";
-            errors.push(FieldError::invalid_str(format!("{path}.operator"), other, problem));
-        }
+/// The problems of a selector that is there.
+pub(super) fn validate(selector: &Value, path: &str) -> Vec<FieldError> {
+    validate_label_selector(Some(selector), &Path::new(path))
+}
+
+/// The problems of the key of a label.
+pub(super) fn validate_key(key: &str, path: &Path) -> Vec<FieldError> {
+    let problems = validate_label_key(key).into_iter();
+    problems.map(|problem| FieldError::invalid_str(path, key, problem)).collect()
+}
+
+/// The problems of `values` of a requirement.
+pub(super) fn validate_values(expression: &Value, path: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (at, value) in strings(expression, "values").into_iter().enumerate() {
+        let problems = validate_label_value(value).into_iter();
+        errors.extend(problems.map(|p| FieldError::invalid_str(path.index(at), value, p)));
     }
-    let key = requirement.text(&["key"]);
-    for problem in validate_label_key(key) {
-        errors.push(FieldError::invalid_str(format!("{path}.key"), key, problem));
-    }
-    for (index, value) in values.into_iter().enumerate() {
-        for problem in validate_label_value(value) {
-            errors.push(FieldError::invalid_str(format!("{path}.values[{index}]"), value, problem));
-        }
-    }
+    errors
 }

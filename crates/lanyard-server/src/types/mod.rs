@@ -3,8 +3,11 @@
 //! Everything here is a description or a pure function over JSON trees; the generic registry does the
 //! serving. The rules and their texts are those of kube-apiserver 1.36.
 
+mod addresses;
 mod admission;
 mod age;
+mod amounts;
+mod apps;
 pub mod api_service;
 mod certificates;
 mod column;
@@ -17,8 +20,14 @@ mod label_selector;
 mod lease;
 mod names;
 mod namespace;
+mod node;
 pub mod object_meta;
+mod path;
+mod pod;
+mod pod_template;
+mod ports;
 mod rbac;
+mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
@@ -26,6 +35,7 @@ mod status;
 
 pub use age::age;
 pub use names::{validate_label_key, validate_label_value, validate_name};
+pub(crate) use service::{needs_address, needs_health_port, needs_node_ports, node_ports};
 
 use crate::resource::Resource;
 
@@ -38,6 +48,12 @@ pub fn all() -> Vec<Resource> {
         event::resource(),
         service_account::resource(),
         service::resource(),
+        pod::resource(),
+        pod_template::resource(),
+        node::resource(),
+        resource_quota::resource(),
+        apps::deployment(),
+        apps::replica_set(),
         lease::resource(),
         custom_resource_definition::resource(),
         rbac::role(),
