@@ -7,6 +7,7 @@ mod imperative;
 mod reading;
 mod schemas;
 mod server;
+mod workloads;
 
 use anyhow::{Result, ensure};
 use lanyard_tests::{Cluster, User};

@@ -1,9 +1,11 @@
-//! The loops that keep promises of the API in the background: emptied namespaces, collected garbage,
+//! The loops that keep promises of the API in the background: service accounts of namespaces, emptied
+//! namespaces, collected garbage,
 //! aggregated roles, signed certificates, accepted names of custom types, bounded history.
 //!
 //! They act through the registry like any client. When several servers share one store, one of them
 //! runs the loops at a time ([`election`]).
 
+mod accounts;
 mod aggregation;
 mod certificates;
 mod client;
@@ -41,6 +43,7 @@ pub fn spawn(registry: &Arc<Registry>, pki: &Arc<Pki>, loops: &mut JoinSet<()>) 
     let all = Arc::new(All {
         namespaces: namespaces::NamespaceController::new(registry),
         garbage: garbage::GarbageCollector::new(registry),
+        accounts: accounts::AccountController::new(registry),
         aggregation: aggregation::AggregationController::new(registry),
         certificates: certificates::CertificateController::new(registry, pki),
         definitions: definitions::DefinitionController::new(registry),
@@ -62,6 +65,7 @@ struct All {
     registry: Arc<Registry>,
     namespaces: namespaces::NamespaceController,
     garbage: garbage::GarbageCollector,
+    accounts: accounts::AccountController,
     aggregation: aggregation::AggregationController,
     certificates: certificates::CertificateController,
     definitions: definitions::DefinitionController,
@@ -72,6 +76,7 @@ impl All {
         tokio::join!(
             self.namespaces.run(),
             self.garbage.run(),
+            self.accounts.run(),
             self.aggregation.run(),
             self.certificates.run(),
             self.definitions.run(),

@@ -90,6 +90,13 @@ impl Rules for Deployments {
         }
     }
 
+    fn reset_fields(&self, subresource: Option<Subresource>) -> &'static [&'static [&'static str]] {
+        match subresource {
+            Some(Subresource::Status) => &[&["spec"], &["metadata", "labels"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn validate(&self, object: &Value, _context: WriteContext<'_>) -> Vec<FieldError> {
         let mut errors = validate_finalizer_domains(object);
         errors.extend(validate_spec(&object["spec"], &Path::new("spec")));

@@ -103,6 +103,15 @@ impl Rules for Pods {
         }
     }
 
+    fn reset_fields(&self, subresource: Option<Subresource>) -> &'static [&'static [&'static str]] {
+        match subresource {
+            Some(Subresource::Status) => {
+                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+            }
+            _ => &[&["status"]],
+        }
+    }
+
     fn validate(&self, object: &Value, _context: WriteContext<'_>) -> Vec<FieldError> {
         let mut errors = validate_finalizer_domains(object);
         errors.extend(spec::validate_pod(object));

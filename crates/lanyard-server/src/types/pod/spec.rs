@@ -126,9 +126,9 @@ fn validate_pod_spec(spec: &Value, is_pod: bool, path: &Path) -> Vec<FieldError>
     }
     if let Some(os) = part(spec, "os") {
         let (name, known) = (os.text(&["name"]), ["linux", "windows"]);
-        let at = path.child("os").child("name");
+        let at = path.child("os");
         match name {
-            "" => errors.push(FieldError::required(at, "cannot be empty")),
+            "" => errors.push(FieldError::required(at.child("name"), "cannot be empty")),
             name if known.contains(&name) => {}
             other => errors.push(FieldError::not_supported(at, other, &known)),
         }
