@@ -75,7 +75,7 @@ fn what_is_not_there_is_said_so() -> Result<()> {
         r#"Error from server (NotFound): configmaps "nope" not found"#,
     )?;
     check("get ns nowhere", r#"Error from server (NotFound): namespaces "nowhere" not found"#)?;
-    check("get pods", r#"error: the server doesn't have a resource type "pods""#)?;
+    check("get jobs", r#"error: the server doesn't have a resource type "jobs""#)?;
     let again = admin.cannot_create("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")?;
     ensure!(
         again.contains(
@@ -192,7 +192,7 @@ fn every_kind_has_its_columns() -> Result<()> {
    subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: alice}, {kind: Group, apiGroup: rbac.authorization.k8s.io, name: staff}, {kind: ServiceAccount, name: robot, namespace: default}]},
 ]}",
     )?;
-    ages_hidden(admin, "get sa", "NAME AGE\nrobot -")?;
+    ages_hidden(admin, "get sa robot", "NAME AGE\nrobot -")?;
     ages_hidden(admin, "get lease", "NAME HOLDER AGE\nturn me -")?;
     ages_hidden(
         admin,

@@ -1,6 +1,5 @@
-//! The loops that keep promises of the API in the background: service accounts of namespaces, emptied
-//! namespaces, collected garbage,
-//! aggregated roles, signed certificates, accepted names of custom types, bounded history.
+//! The loops that keep promises of the API in the background: furnished and emptied namespaces, collected
+//! garbage, aggregated roles, signed certificates, accepted names of custom types, bounded history.
 //!
 //! They act through the registry like any client. When several servers share one store, one of them
 //! runs the loops at a time ([`election`]).

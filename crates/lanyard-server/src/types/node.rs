@@ -198,11 +198,12 @@ fn validate_ranges(spec: &Value) -> Vec<FieldError> {
         .enumerate()
         .filter_map(|(at, range)| validate_range(range, &path.index(at)))
         .collect();
-    let family = |range: &&str| {
+    let is_v6 = |range: &str| {
         let address = range.split_once('/').and_then(|(address, _)| parse_address(address));
         address.is_some_and(|address| address.is_ipv6())
     };
-    let dual = ranges.iter().any(|r| family(r)) && ranges.iter().any(|r| !family(r));
+    let v6 = ranges.iter().filter(|range| is_v6(range)).count();
+    let dual = v6 > 0 && v6 < ranges.len();
     if ranges.len() > 2 || (ranges.len() == 2 && !dual) {
         let problem = "may specify no more than one CIDR for each IP family";
         errors.push(FieldError::invalid(path, &spec["podCIDRs"], problem));
