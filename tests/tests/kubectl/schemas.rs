@@ -47,6 +47,11 @@ const EXPLAINED: &[(&str, &[&str])] = &[
         "explain leases --api-version=coordination.k8s.io/v1 --recursive",
         &["GROUP:      coordination.k8s.io", "    renewTime\t<string>"],
     ),
+    ("explain pods.spec.containers", &["FIELD: containers <[]Container>", "image\t<string>"]),
+    (
+        "explain deployments.spec.template.spec --recursive",
+        &["    containerPort\t<integer> -required-"],
+    ),
     ("explain rolebinding.roleRef.apiGroup", &["FIELD: apiGroup <string>"]),
 ];
 

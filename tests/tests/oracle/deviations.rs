@@ -228,8 +228,8 @@ pub(crate) const ALL: &[Deviation] = &[
     },
     Deviation {
         cases: "openapi: *",
-        at: &["/paths/~1api~1v1~1namespaces~1{namespace}~1services*"],
-        why: "Services can be read only; there is nothing behind them to proxy to.",
+        at: &["/paths/~1api~1v1~1*~1{name}~1proxy*"],
+        why: "There is nothing behind services, pods and nodes to proxy to.",
     },
     Deviation {
         cases: "openapi: *",
@@ -243,6 +243,20 @@ pub(crate) const ALL: &[Deviation] = &[
         cases: "openapi: /openapi/v3/apis/*.example.com/*",
         at: &["*.DeleteOptions/x-kubernetes-group-version-kind"],
         why: "Upstream lists group versions that have nothing to do with the custom resource.",
+    },
+    Deviation {
+        cases: "openapi: *",
+        at: &[
+            "*~1pods~1{name}~1attach",
+            "*~1pods~1{name}~1binding",
+            "*~1pods~1{name}~1ephemeralcontainers",
+            "*~1pods~1{name}~1eviction",
+            "*~1pods~1{name}~1exec",
+            "*~1pods~1{name}~1log",
+            "*~1pods~1{name}~1portforward",
+            "*~1pods~1{name}~1resize",
+        ],
+        why: "Pods are stored but not run: nobody binds, resizes or evicts them or looks into them.",
     },
     Deviation {
         cases: "openapi: *",
