@@ -40,7 +40,11 @@ fn command(words: Vec<OsString>) -> Result<()> {
         ["run", client, version, _, ..] => {
             run(&Client { client: client.to_owned(), version: version.to_owned() }, &words[3..])
         }
-        ["matrix"] => matrix::write(&results_dir(), &root("docs/compatibility.md")),
+        ["matrix"] => {
+            let records = results::all(&results_dir())?;
+            Gaps::read(&root("peers/gaps"))?.all_tried(&records)?;
+            matrix::write(&records, &root("docs/compatibility.md"))
+        }
         _ => bail!("{USAGE}"),
     }
 }
@@ -60,7 +64,7 @@ fn run(client: &Client, program: &[OsString]) -> Result<()> {
     gaps.judge(client, &findings)?;
     match server {
         Server::Theirs(_) => Ok(()),
-        Server::Ours(_) => results::keep(&results_dir(), client, &findings),
+        Server::Ours(_) => results::keep(&results_dir(), client, &part(program)?, &findings),
     }
 }
 
@@ -120,6 +124,14 @@ impl Server {
     }
 }
 
+/// What tells the programs of one client apart: the directory that a program is in, and its name.
+fn part(program: &[OsString]) -> Result<String> {
+    let path = Path::new(program.first().context("name a program")?);
+    let path = path.canonicalize().with_context(|| path.display().to_string())?;
+    let names: Vec<_> = path.iter().rev().take(2).map(|name| name.to_string_lossy()).collect();
+    Ok(names.join("-"))
+}
+
 fn root(path: impl AsRef<Path>) -> PathBuf {
     workspace_root().join(path)
 }
@@ -137,7 +149,7 @@ usage: lanyard-peers run CLIENT VERSION PROGRAM [ARGS]    one client against a f
 PEER_SERVER=kube-apiserver runs against that instead and keeps nothing";
 
 /// In seconds; the slowest client needs a fifth of it on an idle machine.
-const TIME_LIMIT: &str = "300";
+const TIME_LIMIT: &str = "600";
 
 /// Ours has no controller that adds the account and the token of the programs that are run in pods.
 const LIKE_OURS: &str = "--disable-admission-plugins=ServiceAccount";

@@ -6,32 +6,17 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::features;
 use crate::results::{Client, Record};
 
 /// Replaces the text between the markers of a document.
-pub(crate) fn write(results: &Path, document: &Path) -> Result<()> {
+pub(crate) fn write(records: &[Record], document: &Path) -> Result<()> {
     let text = fs::read_to_string(document).with_context(|| document.display().to_string())?;
-    let table = table(&read(results)?)?;
+    let table = table(records)?;
     let text = replaced(&text, &table).with_context(|| document.display().to_string())?;
     fs::write(document, text).with_context(|| document.display().to_string())
-}
-
-fn read(results: &Path) -> Result<Vec<Record>> {
-    let mut records = Vec::new();
-    let place = || results.display().to_string();
-    for entry in fs::read_dir(results).with_context(place)? {
-        let path = entry.with_context(place)?.path();
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        for line in text.lines() {
-            let record = serde_json::from_str(line).with_context(|| path.display().to_string())?;
-            records.push(record);
-        }
-    }
-    ensure!(!records.is_empty(), "no results in {}: run ./dev peers", results.display());
-    Ok(records)
 }
 
 fn table(records: &[Record]) -> Result<String> {

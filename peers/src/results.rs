@@ -67,8 +67,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Writes the file of a client, one record per line.
-pub(crate) fn keep(dir: &Path, client: &Client, findings: &[Finding]) -> Result<()> {
+/// Writes the file of a client's program, one record per line.
+pub(crate) fn keep(dir: &Path, client: &Client, part: &str, findings: &[Finding]) -> Result<()> {
     let mut text = String::new();
     for Finding { feature, ok, .. } in findings {
         let record = Record { client: client.clone(), feature: feature.clone(), ok: *ok };
@@ -76,8 +76,24 @@ pub(crate) fn keep(dir: &Path, client: &Client, findings: &[Finding]) -> Result<
         text.push('\n');
     }
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let path = dir.join(format!("{}-{}.jsonl", client.client, client.version));
+    let path = dir.join(format!("{}-{}-{part}.jsonl", client.client, client.version));
     fs::write(&path, text).with_context(|| path.display().to_string())
+}
+
+/// All records of a run.
+pub(crate) fn all(results: &Path) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    let place = || results.display().to_string();
+    for entry in fs::read_dir(results).with_context(place)? {
+        let path = entry.with_context(place)?.path();
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        for line in text.lines() {
+            let record = serde_json::from_str(line).with_context(|| path.display().to_string())?;
+            records.push(record);
+        }
+    }
+    ensure!(!records.is_empty(), "no results in {}: run ./dev peers", results.display());
+    Ok(records)
 }
 
 #[cfg(test)]
