@@ -88,7 +88,11 @@ pub(crate) async fn controller(client: Client) -> Result<()> {
     let running = Controller::new(greetings(&client), watcher::Config::default().streaming_lists())
         .owns(maps(&client), watcher::Config::default())
         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context);
-    tokio::spawn(running.for_each(|_| async {}));
+    tokio::spawn(running.for_each(|turn| async move {
+        if let Err(error) = turn {
+            eprintln!("the controller: {error:?}");
+        }
+    }));
     greetings(&client).create(&PostParams::default(), &greeting("world", "hello ")).await?;
     says(&client, "hello hello ").await?;
     maps(&client).delete("world", &DeleteParams::default()).await?;
