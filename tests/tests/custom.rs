@@ -281,10 +281,12 @@ fn schemas_that_mean_harm_are_refused_soon() -> Result<()> {
         .collect();
     let many: Vec<String> = (0..100_000).map(|n| format!("value {n}")).collect();
     let rules = vec![json!({"rule": "self.all(x, self.all(y, self.all(z, x + y != z)))"}); 50];
+    let countless = vec![json!({"rule": "true"}); 50_000];
     let bombs = [
         ("deep", deep, false),
         ("nested alternatives", of(nested), true),
         ("wide", json!({"type": "object", "properties": wide}), true),
+        ("many rules", json!({"type": "object", "x-kubernetes-validations": countless}), false),
         ("many patterns", json!({"type": "object", "properties": patterned}), false),
         ("many values", of(json!({"type": "string", "enum": many})), true),
         ("a pattern", of(json!({"type": "string", "pattern": "((a{1000}){1000}){1000}"})), false),

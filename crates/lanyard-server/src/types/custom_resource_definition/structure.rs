@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use super::openapi::{child, key};
+use super::{
+    expressions,
+    openapi::{child, key},
+};
 use crate::{
     field::FieldError,
     structural::{Pattern, flag, list, text},
@@ -11,6 +14,9 @@ use crate::{
 
 /// How many patterns a schema may have: each takes time to compile and memory once it is used.
 const MAX_PATTERNS: usize = 2000;
+
+/// How many rules a schema may have: each takes time to compile.
+const MAX_RULES: usize = 2000;
 
 /// Where in a schema a part of it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,6 +32,11 @@ pub(super) fn problems(path: &str, schema: &Value) -> Vec<FieldError> {
     let patterns = count_patterns(schema);
     if patterns > MAX_PATTERNS {
         let text = format!("must have at most {MAX_PATTERNS} patterns, but has {patterns}");
+        return vec![FieldError::forbidden(path, text)];
+    }
+    let rules = expressions::count_rules(schema);
+    if rules > MAX_RULES {
+        let text = format!("must have at most {MAX_RULES} validation rules, but has {rules}");
         return vec![FieldError::forbidden(path, text)];
     }
     invariants(path, schema, Level::Root, &mut errors);
