@@ -157,6 +157,18 @@ impl Declared {
         Self { shape: Shape::Object(Arc::new(object)), max_elements: 0, min_size }
     }
 
+    /// The same with a name for the object type itself, which [`Declared::named`] then keeps.
+    #[must_use]
+    pub fn called(self, name: &str) -> Self {
+        match self.shape {
+            Shape::Object(object) => {
+                let object = ObjectType { name: name.into(), fields: object.fields.clone() };
+                Self { shape: Shape::Object(Arc::new(object)), ..self }
+            }
+            shape => Self { shape, ..self },
+        }
+    }
+
     /// Gives this object type and those inside it names of their own, which tell them apart in an environment.
     ///
     /// Two variables with the same named type can be compared, as `self` and `oldSelf` are.

@@ -30,6 +30,13 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
+/// Whether a name can be one of a variable.
+pub fn is_identifier(name: &str) -> bool {
+    let inside = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(inside) && !RESERVED.contains(&name)
+}
+
 /// The property that an identifier stands for, or `None` if it holds an escape that there is none of.
 pub fn unescape(escaped: &str) -> Option<String> {
     let mut name = String::with_capacity(escaped.len());

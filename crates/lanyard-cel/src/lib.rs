@@ -63,7 +63,7 @@ mod value;
 pub use declared::{Declared, ListKind};
 pub use environment::Environment;
 pub use error::EvalError;
-pub use escape::{escape, unescape};
+pub use escape::{escape, is_identifier, unescape};
 pub use estimate::CostEstimate;
 pub use library::{AccessCheck, AccessDecision, AccessTarget, Authorizer, Opaque};
 pub use meter::Budget;

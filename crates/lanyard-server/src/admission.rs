@@ -3,7 +3,9 @@
 //! Runs after authorization and schema checks, before anything is written.
 
 mod certificates;
+mod mutation;
 mod pods;
+mod policies;
 mod services;
 
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use crate::{
     collection::{Collection, EventKind},
     field::quoted,
     object::ObjectExt,
+    policy::Policies,
     registry::{Call, Endpoint, Registry, Served},
     resource::{Scope, Subresource},
     status::{ApiError, ApiResult, GroupName},
@@ -37,6 +40,7 @@ const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"]
 pub struct Admission {
     /// The roles and bindings.
     pub rbac: Arc<Rbac>,
+    policies: Arc<Policies>,
     namespaces: Option<Arc<Collection>>,
     accounts: Option<Arc<Collection>>,
     allocations: Arc<Allocations>,
@@ -84,8 +88,10 @@ impl Admission {
     /// The checks over the types that are served; follows namespaces, roles and bindings.
     pub fn new(served: &Served) -> Self {
         let rbac = Arc::new(Rbac::new());
+        let policies = Arc::new(Policies::default());
         for collection in &served.collections {
             follow_roles(&rbac, collection);
+            Self::follow_policies(&policies, collection);
         }
         let core = |plural| served.endpoint("", "v1", plural).map(|e| e.collection);
         let allocations = Arc::<Allocations>::default();
@@ -94,6 +100,7 @@ impl Admission {
         }
         Self {
             rbac,
+            policies,
             namespaces: core("namespaces"),
             accounts: core("serviceaccounts"),
             allocations,

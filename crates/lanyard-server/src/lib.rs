@@ -25,6 +25,7 @@ pub mod openapi;
 pub mod patch;
 mod pem;
 pub mod pki;
+pub mod policy;
 pub mod registry;
 pub mod request;
 pub mod resource;

@@ -240,7 +240,14 @@ impl ApiError {
         self
     }
 
-    /// Adds a machine-readable cause.
+    /// The same failure with another code and reason.
+    pub fn turned_into(mut self, code: StatusCode, reason: &'static str) -> Self {
+        self.0.code = code;
+        self.0.reason = reason;
+        self
+    }
+
+    /// Adds a machine-readable cause; the reason may be empty.
     pub fn caused(mut self, reason: &str, message: &str, field: Option<&str>) -> Self {
         let mut cause = json!({"message": message});
         if !reason.is_empty() {

@@ -58,6 +58,8 @@ events                  ev events.k8s.io/v1             true  Event
 flowschemas flowcontrol.apiserver.k8s.io/v1 false FlowSchema
 leases                     coordination.k8s.io/v1       true  Lease
 localsubjectaccessreviews  authorization.k8s.io/v1      true  LocalSubjectAccessReview
+mutatingadmissionpolicies admissionregistration.k8s.io/v1 false MutatingAdmissionPolicy
+mutatingadmissionpolicybindings admissionregistration.k8s.io/v1 false MutatingAdmissionPolicyBinding
 mutatingwebhookconfigurations admissionregistration.k8s.io/v1 false MutatingWebhookConfiguration
 namespaces              ns v1                           false Namespace
 prioritylevelconfigurations flowcontrol.apiserver.k8s.io/v1 false PriorityLevelConfiguration
@@ -71,5 +73,7 @@ serviceaccounts         sa v1                           true  ServiceAccount
 services               svc v1                           true  Service
 subjectaccessreviews       authorization.k8s.io/v1      false SubjectAccessReview
 tokenreviews               authentication.k8s.io/v1     false TokenReview
+validatingadmissionpolicies admissionregistration.k8s.io/v1 false ValidatingAdmissionPolicy
+validatingadmissionpolicybindings admissionregistration.k8s.io/v1 false ValidatingAdmissionPolicyBinding
 validatingwebhookconfigurations admissionregistration.k8s.io/v1 false ValidatingWebhookConfiguration
 ";

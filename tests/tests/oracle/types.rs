@@ -354,6 +354,68 @@ pub(crate) const ALL: &[Variables] = &[
         ),
         ("wrong", r#""spec": {"replicas": "three"}"#),
     ],
+    &[
+        ("type", "validatingadmissionpolicies"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+        ("kind", "ValidatingAdmissionPolicy"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        (
+            "content",
+            r#""spec": {"matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}]}, "validations": [{"expression": "object.x == 1"}]}"#,
+        ),
+        (
+            "changed",
+            r#""spec": {"matchConstraints": {"matchPolicy": "Exact", "namespaceSelector": {"matchLabels": {"a": "b"}}, "resourceRules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster", "resourceNames": ["x"]}]}, "failurePolicy": "Ignore", "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "variables": [{"name": "a", "expression": "params.x"}], "matchConditions": [{"name": "n", "expression": "request.operation == 'CREATE'"}], "validations": [{"expression": "variables.a == 1", "message": "m", "reason": "Forbidden"}], "auditAnnotations": [{"key": "k", "valueExpression": "null"}]}"#,
+        ),
+        ("wrong", r#""spec": {"validations": "all"}"#),
+    ],
+    &[
+        ("type", "validatingadmissionpolicybindings"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"),
+        ("kind", "ValidatingAdmissionPolicyBinding"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        ("content", r#""spec": {"policyName": "nope", "validationActions": ["Deny"]}"#),
+        (
+            "changed",
+            r#""spec": {"policyName": "nope", "validationActions": ["Warn", "Audit"], "paramRef": {"name": "x", "namespace": "y", "parameterNotFoundAction": "Allow"}, "matchResources": {"objectSelector": {"matchLabels": {"a": "b"}}}}"#,
+        ),
+        ("wrong", r#""spec": {"validationActions": "Deny"}"#),
+    ],
+    &[
+        ("type", "mutatingadmissionpolicies"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"),
+        ("kind", "MutatingAdmissionPolicy"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        (
+            "content",
+            r#""spec": {"matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["v1"], "resources": ["nopes"]}]}, "reinvocationPolicy": "Never", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/x'}]"}}]}"#,
+        ),
+        (
+            "changed",
+            r#""spec": {"matchConstraints": {"matchPolicy": "Exact", "namespaceSelector": {"matchLabels": {"a": "b"}}, "resourceRules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["nope.example.com"], "apiVersions": ["*"], "resources": ["nopes/*"], "scope": "Cluster", "resourceNames": ["x"]}]}, "reinvocationPolicy": "IfNeeded", "failurePolicy": "Ignore", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{spec: Object.spec{x: 1}}"}}]}"#,
+        ),
+        ("wrong", r#""spec": {"mutations": "all"}"#),
+    ],
+    &[
+        ("type", "mutatingadmissionpolicybindings"),
+        ("other", "ConfigMap"),
+        ("all", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"),
+        ("path", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"),
+        ("kind", "MutatingAdmissionPolicyBinding"),
+        ("version", "admissionregistration.k8s.io/v1"),
+        ("content", r#""spec": {"policyName": "nope"}"#),
+        (
+            "changed",
+            r#""spec": {"policyName": "nope", "paramRef": {"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"}}"#,
+        ),
+        ("wrong", r#""spec": {"policyName": ["x"]}"#),
+    ],
 ];
 
 /// What a run of a script is called: `script[type]` for one type, else `script`.

@@ -76,6 +76,7 @@ impl Registry {
         if owners == Owners::Creator {
             call.track_create(&mut object);
         }
+        self.admission.mutate_by_policies(&self.served(), call, &mut object, None, dry_run)?;
         prepare(call, &mut object);
         let has_generation = rules.generation_changes(&object, &object).is_some();
         fill_metadata(&mut object, has_generation);
@@ -112,7 +113,9 @@ impl Registry {
         if !errors.is_empty() {
             return Err(ApiError::invalid(endpoint.group_kind(), object.name(), &errors));
         }
-        self.admission.check(&Subject::new(call, Operation::Create, Some(object), None))?;
+        let subject = Subject::new(call, Operation::Create, Some(object), None);
+        self.admission.check(&subject)?;
+        self.admission.validate_by_policies(&self.served(), &subject, call.warnings, dry_run)?;
         call.warnings.lock().extend(rules.warnings(object, None));
         let key = call.key_of(object.name());
         if dry_run {

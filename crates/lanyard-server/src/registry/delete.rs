@@ -227,7 +227,10 @@ impl Registry {
     ) -> ApiResult<Option<Deleted>> {
         let old = current.value();
         options.check(call, &old)?;
-        self.admission.check(&Subject::new(call, Operation::Delete, None, Some(&old)))?;
+        let subject = Subject::new(call, Operation::Delete, None, Some(&old));
+        self.admission.check(&subject)?;
+        let dry_run = options.dry_run;
+        self.admission.validate_by_policies(&self.served(), &subject, call.warnings, dry_run)?;
         let rules = &call.endpoint.resource().rules;
         let mut new = old.clone();
         let peace = let_end(&mut new, &**rules, options.grace);

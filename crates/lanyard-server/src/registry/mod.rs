@@ -331,7 +331,7 @@ impl Endpoint {
     }
 
     /// An object of this view in the stored form.
-    pub(super) fn to_stored(&self, mut object: Value) -> Value {
+    pub(crate) fn to_stored(&self, mut object: Value) -> Value {
         if let Some(conversion) = self.view().conversion {
             (conversion.to_stored)(&mut object);
         }

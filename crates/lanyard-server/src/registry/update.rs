@@ -139,6 +139,7 @@ impl Registry {
     ) -> ApiResult<Attempt> {
         let old = current.value();
         let mut new = call.changed(&self.served(), &old, change)?;
+        self.admission.mutate_by_policies(&self.served(), call, &mut new, Some(&old), dry_run)?;
         call.check_preconditions(change, &new, &old)?;
         call.complete(&mut new, &old);
         let _held = self.admission.complete(self, call, &mut new, Some(&old)).await?;
@@ -147,6 +148,7 @@ impl Registry {
         let subject = Subject::new(call, Operation::Update, Some(&new), Some(&old));
         self.admission.namespace(self, &subject).await?;
         self.admission.check(&subject)?;
+        self.admission.validate_by_policies(&self.served(), &subject, call.warnings, dry_run)?;
         let rules = &call.endpoint.resource().rules;
         call.warnings.lock().extend(rules.warnings(&new, Some(&old)));
         if ownership::is_same(&mut new, &old) {

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod admission;
+mod admission_policy;
 mod age;
 mod amounts;
 pub mod api_service;
@@ -67,6 +68,10 @@ pub fn all() -> Vec<Resource> {
         api_service::resource(),
         flow_control::flow_schema(),
         flow_control::priority_level(),
+        admission_policy::validating(),
+        admission_policy::validating_binding(),
+        admission_policy::mutating(),
+        admission_policy::mutating_binding(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Configurations of admission webhooks: stored and checked.
 
 mod client_config;
+pub(super) mod conditions;
 pub(super) mod rules;
 mod webhook;
 

@@ -1,6 +1,4 @@
 //! What a webhook may say.
-//!
-//! The expressions of match conditions are only looked at from outside: whether they are there.
 
 use std::collections::HashSet;
 
@@ -9,9 +7,9 @@ use serde_json::{Value, json};
 use super::{
     super::{
         label_selector,
-        names::{dns_subdomain, validate_label_key, validate_name},
+        names::{dns_subdomain, validate_name},
     },
-    client_config, list, rules, strings,
+    client_config, conditions, list, rules, strings,
 };
 use crate::{field::FieldError, object::ObjectExt, resource::NameRule};
 
@@ -23,25 +21,22 @@ const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
 /// The versions of reviews that can be sent, as the message names them.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// More match conditions than anybody needs.
-const MAX_CONDITIONS: usize = 64;
-
 /// The problems of all webhooks of a configuration.
 pub(super) fn validate(object: &Value, old: Option<&Value>, mutating: bool) -> Vec<FieldError> {
     let hooks = list(object, "webhooks");
-    let conditions = |object: &Value| -> Vec<Option<Value>> {
+    let conditions_of = |object: &Value| -> Vec<Option<Value>> {
         let hooks = list(object, "webhooks").iter();
         hooks.map(|hook| hook.get("matchConditions").cloned()).collect()
     };
     // Conditions that were good once stay so.
-    let same_conditions = old.is_some_and(|old| conditions(old) == conditions(object));
+    let same_conditions = old.is_some_and(|old| conditions_of(old) == conditions_of(object));
     let mut errors = Vec::new();
     let mut names = HashSet::new();
     for (index, hook) in hooks.iter().enumerate() {
         let path = format!("webhooks[{index}]");
         check_hook(hook, &path, mutating, &mut errors);
         if !same_conditions {
-            check_conditions(hook, &format!("{path}.matchConditions"), &mut errors);
+            errors.extend(conditions::validate(hook, &format!("{path}.matchConditions"), false));
         }
         check_versions(hook, &format!("{path}.admissionReviewVersions"), &mut errors);
         let name = hook.text(&["name"]);
@@ -110,31 +105,6 @@ fn check_choice(
         && !choices.contains(&choice.as_str())
     {
         errors.push(FieldError::not_supported(format!("{path}.{field}"), choice, choices));
-    }
-}
-
-fn check_conditions(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let conditions = list(hook, "matchConditions");
-    if conditions.len() > MAX_CONDITIONS {
-        errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
-    }
-    let mut names = HashSet::new();
-    for (index, condition) in conditions.iter().enumerate() {
-        let at = |field: &str| format!("{path}[{index}].{field}");
-        if condition.text(&["expression"]).trim().is_empty() {
-            errors.push(FieldError::required(at("expression"), ""));
-        }
-        let name = condition.text(&["name"]);
-        if name.is_empty() {
-            errors.push(FieldError::required(at("name"), ""));
-            continue;
-        }
-        for problem in validate_label_key(name) {
-            errors.push(FieldError::invalid_str(at("name"), name, problem));
-        }
-        if !names.insert(name) {
-            errors.push(FieldError::duplicate(at("name"), &name.into()));
-        }
     }
 }
 
