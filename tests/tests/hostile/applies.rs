@@ -22,7 +22,7 @@ async fn what_is_dear_to_merge_is_answered_soon() -> Result<()> {
         // Neither in order nor in its reverse.
         (0..n).map(|i| format!("example.com/{}", (i * 7919) % n)).collect::<Vec<_>>().into()
     };
-    let victim = json!({"metadata": {"name": "victim", "finalizers": finalizers(20_000)}});
+    let victim = json!({"metadata": {"name": "victim", "finalizers": finalizers(10_000)}});
     let answer =
         session.request("POST", CONFIG_MAPS, JSON, victim.to_string().into_bytes()).await?;
     anyhow::ensure!(answer.code == 201, "{answer:?}");
@@ -55,45 +55,45 @@ async fn what_is_dear_to_merge_is_answered_soon() -> Result<()> {
     let managed = |entries: Value| json!({"metadata": {"managedFields": entries}});
     let mut findings = Findings::default();
     for (what, media, body, codes) in [
-        ("60,000 items", APPLY, config(json!({"finalizers": finalizers(60_000)})), [200, 413]),
+        ("20,000 items", APPLY, config(json!({"finalizers": finalizers(20_000)})), [200, 413]),
         (
-            "60,000 equal items",
+            "20,000 equal items",
             APPLY,
-            config(json!({"finalizers": vec!["x/y"; 60_000]})),
+            config(json!({"finalizers": vec!["x/y"; 20_000]})),
             [500, 500],
         ),
-        ("15,000 owners", APPLY, config(json!({"ownerReferences": owners(15_000)})), [200, 413]),
+        ("8,000 owners", APPLY, config(json!({"ownerReferences": owners(8_000)})), [200, 413]),
         (
-            "15,000 equal owners",
+            "8,000 equal owners",
             APPLY,
-            config(json!({"ownerReferences": vec![owner(1); 15_000]})),
+            config(json!({"ownerReferences": vec![owner(1); 8_000]})),
             [500, 500],
         ),
         ("fields of no type", APPLY, config(json!({"labels": vec![0; 200_000]})), [500, 500]),
         (
-            "60,000 items in order",
+            "20,000 items in order",
             STRATEGIC,
             json!({"metadata": {
-            "$setElementOrder/finalizers": finalizers(60_000), "finalizers": finalizers(60_000)}}),
+            "$setElementOrder/finalizers": finalizers(20_000), "finalizers": finalizers(20_000)}}),
             [200, 413],
         ),
         (
-            "60,000 items away",
+            "20,000 items away",
             STRATEGIC,
-            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers(60_000)}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers(20_000)}}),
             [200, 200],
         ),
         (
-            "15,000 owners patched",
+            "8,000 owners patched",
             STRATEGIC,
-            json!({"metadata": {"ownerReferences": owners(15_000)}}),
+            json!({"metadata": {"ownerReferences": owners(8_000)}}),
             [200, 413],
         ),
         ("10,000 managers", MERGE_PATCH, managed(entries(10_000)), [200, 413]),
         (
-            "60,000 values",
+            "20,000 values",
             MERGE_PATCH,
-            managed(json!([entry("m".into(), json!({"f:a": values(60_000)}))])),
+            managed(json!([entry("m".into(), json!({"f:a": values(20_000)}))])),
             [200, 200],
         ),
         ("deep fields", MERGE_PATCH, managed(json!([entry("m".into(), nested)])), [200, 400]),
