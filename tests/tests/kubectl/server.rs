@@ -16,6 +16,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
         "admissionregistration.k8s.io/v1
          apiextensions.k8s.io/v1
          apiregistration.k8s.io/v1
+         apps/v1
          authentication.k8s.io/v1
          authorization.k8s.io/v1
          certificates.k8s.io/v1
@@ -33,7 +34,7 @@ fn the_server_tells_what_it_is_and_serves() -> Result<()> {
     )?;
     admin.prints(
         "api-resources --verbs=list,create --no-headers -o name --api-group=",
-        "configmaps\nevents\nnamespaces\nsecrets\nserviceaccounts",
+        "configmaps\nevents\nnamespaces\nnodes\npods\npodtemplates\nresourcequotas\nsecrets\nserviceaccounts\nservices",
     )?;
     admin.prints("get all -o name", "service/kubernetes")?;
     admin.prints("get --raw /readyz", "ok")?;
@@ -53,6 +54,7 @@ clusterroles               rbac.authorization.k8s.io/v1 false ClusterRole
 clustertrustbundles        certificates.k8s.io/v1       false ClusterTrustBundle
 configmaps              cm v1                           true  ConfigMap
 customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition
+deployments         deploy apps/v1                      true  Deployment
 events                  ev v1                           true  Event
 events                  ev events.k8s.io/v1             true  Event
 flowschemas flowcontrol.apiserver.k8s.io/v1 false FlowSchema
@@ -62,7 +64,12 @@ mutatingadmissionpolicies admissionregistration.k8s.io/v1 false MutatingAdmissio
 mutatingadmissionpolicybindings admissionregistration.k8s.io/v1 false MutatingAdmissionPolicyBinding
 mutatingwebhookconfigurations admissionregistration.k8s.io/v1 false MutatingWebhookConfiguration
 namespaces              ns v1                           false Namespace
+nodes                   no v1                           false Node
+pods                    po v1                           true  Pod
+podtemplates               v1                           true  PodTemplate
 prioritylevelconfigurations flowcontrol.apiserver.k8s.io/v1 false PriorityLevelConfiguration
+replicasets             rs apps/v1                      true  ReplicaSet
+resourcequotas       quota v1                           true  ResourceQuota
 rolebindings               rbac.authorization.k8s.io/v1 true  RoleBinding
 roles                      rbac.authorization.k8s.io/v1 true  Role
 secrets                    v1                           true  Secret

@@ -92,6 +92,33 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "The object of a bookmark is empty; upstream's internal form counts nothing as zero.",
     },
     Deviation {
+        cases: "every_type[pods]: create with null",
+        at: &["*"],
+        why: "Our namespaces have the account of pods that name none; upstream's without controllers do not.",
+    },
+    Deviation { cases: "every_type[pods]: create from YAML", at: &["*"], why: "As above." },
+    Deviation { cases: "workloads: a pod without a spec", at: &["*"], why: "As above." },
+    Deviation {
+        cases: "every_type[pods]: apply less",
+        at: &["/body/*message"],
+        why: "We name the fields that may not change; upstream prints them, which may hold secrets.",
+    },
+    Deviation {
+        cases: "every_type[resourcequotas]: apply what is wrong",
+        at: &["/body/message"],
+        why: "One wording for what cannot be read, whether it is an amount or a number.",
+    },
+    Deviation {
+        cases: "openapi: *",
+        at: &["/paths/*~1pods~1{name}~1*", "/paths/*~1nodes~1{name}~1proxy*"],
+        why: "Nothing runs pods here: there is nothing to talk to, to bind, to evict or to resize.",
+    },
+    Deviation {
+        cases: "workloads: *deployment*",
+        at: &["*/managedFields"],
+        why: "Whoever scales to nothing owns that; a Scale of theirs leaves zero out, and nobody does.",
+    },
+    Deviation {
         cases: "workloads: another hostname",
         at: &["/body/*message"],
         why: "We name the fields that may not change; upstream prints them, which may hold secrets.",
