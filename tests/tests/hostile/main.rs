@@ -114,10 +114,15 @@ async fn objects_of(admin: &Peer) -> Result<Vec<String>> {
         let list = list.json();
         let items = list["items"].as_array().context("a list without items")?;
         let text = |item: &Value, field: &str| item["metadata"][field].as_str().map(str::to_owned);
-        names.extend(items.iter().map(|item| {
+        let named = items.iter().map(|item| {
             let place = text(item, "namespace").unwrap_or_default();
             format!("{target}/{place}/{}", text(item, "name").unwrap_or_default())
-        }));
+        });
+        // The server itself gives namespaces this account, a moment after they are there.
+        names
+            .extend(named.filter(|n| {
+                !n.starts_with("/api/v1/serviceaccounts/") || !n.ends_with("/default")
+            }));
     }
     Ok(names)
 }

@@ -109,11 +109,6 @@ pub(crate) const ALL: &[Deviation] = &[
         why: "One wording for what cannot be read, whether it is an amount or a number.",
     },
     Deviation {
-        cases: "openapi: *",
-        at: &["/paths/*~1pods~1{name}~1*", "/paths/*~1nodes~1{name}~1proxy*"],
-        why: "Nothing runs pods here: there is nothing to talk to, to bind, to evict or to resize.",
-    },
-    Deviation {
         cases: "workloads: *deployment*",
         at: &["*/managedFields"],
         why: "Whoever scales to nothing owns that; a Scale of theirs leaves zero out, and nobody does.",
