@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{super::names::validate_label_key, list};
+use super::super::{names::validate_label_key, path::items};
 use crate::{
     field::FieldError,
     object::ObjectExt,
@@ -17,7 +17,7 @@ const MAX_CONDITIONS: usize = 64;
 /// The problems of `matchConditions`; with parameters, expressions may use them.
 pub(in super::super) fn validate(holder: &Value, path: &str, params: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let conditions = list(holder, "matchConditions");
+    let conditions = items(holder, "matchConditions");
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
         // Upstream goes on to compile them all.

@@ -8,8 +8,9 @@ use super::{
     super::{
         label_selector,
         names::{dns_subdomain, validate_name},
+        path::{items, strings},
     },
-    client_config, conditions, list, rules, strings,
+    client_config, conditions, rules,
 };
 use crate::{field::FieldError, object::ObjectExt, resource::NameRule};
 
@@ -23,9 +24,9 @@ const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// The problems of all webhooks of a configuration.
 pub(super) fn validate(object: &Value, old: Option<&Value>, mutating: bool) -> Vec<FieldError> {
-    let hooks = list(object, "webhooks");
+    let hooks = items(object, "webhooks");
     let conditions_of = |object: &Value| -> Vec<Option<Value>> {
-        let hooks = list(object, "webhooks").iter();
+        let hooks = items(object, "webhooks").iter();
         hooks.map(|hook| hook.get("matchConditions").cloned()).collect()
     };
     // Conditions that were good once stay so.
@@ -49,7 +50,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, mutating: bool) -> V
 
 fn check_hook(hook: &Value, path: &str, mutating: bool, errors: &mut Vec<FieldError>) {
     check_name(hook.text(&["name"]), &format!("{path}.name"), errors);
-    for (index, rule) in list(hook, "rules").iter().enumerate() {
+    for (index, rule) in items(hook, "rules").iter().enumerate() {
         errors.extend(rules::validate(rule, &format!("{path}.rules[{index}]")));
     }
     check_choice(hook, "failurePolicy", FAILURE_POLICIES, path, errors);

@@ -8,6 +8,7 @@ use super::{
         admission::{conditions, rules},
         label_selector,
         names::{validate_label_key, validate_name},
+        path::items,
     },
     Policies,
 };
@@ -414,8 +415,4 @@ impl Check {
             self.required(path, "at least one validation action is required");
         }
     }
-}
-
-fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -10,9 +10,10 @@ use super::{
         column::{self, AGE, NAME, age_cell, name_cell},
         names::validate_name,
         object_meta::validate_finalizer_domains,
+        path::{items, strings},
         status,
     },
-    GROUP, STATUS_RESET, bootstrap, check_conditions, list, strings,
+    GROUP, STATUS_RESET, bootstrap, check_conditions,
 };
 use crate::{
     field::{FieldError, quoted},
@@ -115,7 +116,7 @@ impl Rules for FlowSchemas {
 
     fn cells(&self, object: &Value, now: i64) -> Vec<Value> {
         let method = object.at(&["spec", "distinguisherMethod"]);
-        let conditions = object.get("status").map_or(&[][..], |status| list(status, "conditions"));
+        let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
         let dangling = conditions.iter().find(|c| c.text(&["type"]) == "Dangling");
         let precedence = object.at(&["spec", "matchingPrecedence"]).and_then(Value::as_i64);
         vec![
@@ -161,13 +162,13 @@ fn check_spec(name: &str, spec: &Value, errors: &mut Vec<FieldError>) {
             }
         }
     }
-    for (index, rule) in list(spec, "rules").iter().enumerate() {
+    for (index, rule) in items(spec, "rules").iter().enumerate() {
         check_rule(rule, &format!("spec.rules[{index}]"), errors);
     }
 }
 
 fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let subjects = list(rule, "subjects");
+    let subjects = items(rule, "subjects");
     if subjects.is_empty() {
         let problem = "subjects must contain at least one value";
         errors.push(FieldError::required(format!("{path}.subjects"), problem));
@@ -175,7 +176,7 @@ fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (index, subject) in subjects.iter().enumerate() {
         check_subject(subject, &format!("{path}.subjects[{index}]"), errors);
     }
-    let (resources, others) = (list(rule, "resourceRules"), list(rule, "nonResourceRules"));
+    let (resources, others) = (items(rule, "resourceRules"), items(rule, "nonResourceRules"));
     if resources.is_empty() && others.is_empty() {
         let problem = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.push(FieldError::required(path, problem));

@@ -33,14 +33,3 @@ fn check_conditions(object: &Value, errors: &mut Vec<FieldError>) {
         }
     }
 }
-
-/// The strings of a list.
-fn strings<'a>(object: &'a Value, field: &str) -> Vec<&'a str> {
-    let list = object.get(field).and_then(Value::as_array);
-    list.into_iter().flatten().map(|value| value.as_str().unwrap_or_default()).collect()
-}
-
-/// The objects of a list.
-fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
-    object.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
