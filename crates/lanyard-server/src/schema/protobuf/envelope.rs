@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
-use super::{ProtobufError, decode, encode, read::first, write::Backward};
+use super::{ProtobufError, decode, encode, read::last, write::Backward};
 use crate::schema::{Struct, catalog::kind_of};
 
 /// How every message begins.
@@ -32,12 +32,12 @@ impl<'a> Envelope<'a> {
         if unknown.is_empty() {
             return Err(ProtobufError::NoBody);
         }
-        let type_meta = first(unknown, 1)?.unwrap_or_default();
+        let type_meta = last(unknown, 1)?.unwrap_or_default();
         let name = |at| -> Result<&str, ProtobufError> {
-            let bytes = first(type_meta, at)?.unwrap_or_default();
+            let bytes = last(type_meta, at)?.unwrap_or_default();
             std::str::from_utf8(bytes).map_err(|_| ProtobufError::NotUtf8("kind".to_owned()))
         };
-        let message = first(unknown, 2)?.unwrap_or_default();
+        let message = last(unknown, 2)?.unwrap_or_default();
         Ok(Self { api_version: name(1)?, kind: name(2)?, message })
     }
 }

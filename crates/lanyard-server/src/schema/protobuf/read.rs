@@ -252,7 +252,7 @@ impl Reader {
             Type::Time => timestamp(bytes, Precision::Seconds)?,
             Type::MicroTime => timestamp(bytes, Precision::Micros)?,
             Type::IntOrString => int_or_string(bytes, name)?,
-            Type::Quantity => text(first(bytes, 1)?.unwrap_or_default(), name)?.into(),
+            Type::Quantity => text(last(bytes, 1)?.unwrap_or_default(), name)?.into(),
             Type::Raw => raw(bytes)?,
             Type::BoxedStrings => self.strings(bytes, name, 1)?.into(),
             Type::Struct(table) => self.object(table, bytes, depth)?,
@@ -293,7 +293,7 @@ impl Reader {
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         let schema_at = if other == Alternative::Bool { 2 } else { 1 };
-        if let Some(message) = first(bytes, schema_at)? {
+        if let Some(message) = last(bytes, schema_at)? {
             return self.object(schema, message, depth + 1);
         }
         Ok(match other {
@@ -337,7 +337,7 @@ fn text(bytes: &[u8], name: &str) -> Result<String, ProtobufError> {
 }
 
 /// The last field with a number that is written with its length.
-pub(super) fn first(mut bytes: &[u8], at: u64) -> Result<Option<&[u8]>, ProtobufError> {
+pub(super) fn last(mut bytes: &[u8], at: u64) -> Result<Option<&[u8]>, ProtobufError> {
     let mut found = None;
     while let Some((number, wire)) = next(&mut bytes)? {
         if let (true, Wire::Bytes(inside)) = (number == at, wire) {
@@ -348,7 +348,7 @@ pub(super) fn first(mut bytes: &[u8], at: u64) -> Result<Option<&[u8]>, Protobuf
 }
 
 fn raw(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let Some(json) = first(bytes, 1)? else { return Ok(Value::Null) };
+    let Some(json) = last(bytes, 1)? else { return Ok(Value::Null) };
     let parsed = parse_json(json).map_err(|error| ProtobufError::NotJson(error.to_string()))?;
     Ok(parsed.value)
 }
